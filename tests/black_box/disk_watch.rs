@@ -176,7 +176,8 @@ fn what_takes_the_place_of_a_lost_drive_is_said_and_on_a_recorded_machine_not_do
     // Another disk stands in its slot, and its empty file system is mounted.
     machine.disk(3, "naa.5000c500ffffff03");
     let other = watch(&instance, &machine, &[]);
-    assert!(told(&other, 3, "would").unwrap().contains("would take its place"), "{other:?}");
+    let would = "would take its place, once its burn-in (quick) is passed";
+    assert!(told(&other, 3, "would").unwrap().contains(would), "{other:?}");
     fs::write(path.join("somebody's"), "x").unwrap();
     let full = watch(&instance, &machine, &[]);
     assert!(waits(&full).contains("something stands on the file system"), "{full:?}");
@@ -186,6 +187,16 @@ fn what_takes_the_place_of_a_lost_drive_is_said_and_on_a_recorded_machine_not_do
     assert!(!waits(&twice).is_empty() && told(&twice, 3, "would").is_none(), "{twice:?}");
     let state = drive(&instance, 3)["state"].clone();
     assert_ne!(state, "up");
+    // The slot is known of a drive whose disk is gone, whoever asks.
+    let slot = format!("its disk was naa.5000c500a1b2c303, in slot 3 of enclosure {ENCLOSURE}");
+    let name = path.file_name().unwrap().to_str().unwrap();
+    for words in [&["why", name][..], &["why", "3"], &["why", path.to_str().unwrap()], &["pool", "show"]] {
+        let said = instance.kist(words).exits(0).out;
+        assert!(said.contains(&slot), "{words:?}: {said}");
+    }
+    let told = instance.kist(&["why", name, "--json"]).exits(0).json();
+    assert_eq!(told["subject"], "pool drive 3");
+    instance.kist(&["why", "d99"]).exits(3);
     assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "nothing was made");
 }
 

@@ -252,7 +252,9 @@ class Machine:
         config = os.path.join(INSTANCE, "kist.toml")
         text = read(config)
         for before, after in [('replace = "no"', 'replace = "blank"'), ("lights = false", "lights = true"),
-                              ('predicted_failure = "tell"', 'predicted_failure = "drain"')]:
+                              ('predicted_failure = "tell"', 'predicted_failure = "drain"'),
+                              # Disks of this size have no room for one.
+                              ('replace_burn_in = "quick"', 'replace_burn_in = "off"')]:
             expect(text.count(before) == 1, f"{before} in {text}")
             text = text.replace(before, after)
         write(config, text + "\n")

@@ -11,7 +11,7 @@ use archive::{
     TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings, VirtualLibrarySettings, Water,
 };
 use backup::BackupSettings;
-use drive::DriveLocation;
+use drive::{BurnInDemand, DriveLocation};
 use library::scsi::IscsiName;
 use library::scsi::changer::DriveSeat;
 use toml::Spanned;
@@ -19,7 +19,7 @@ use toml::Spanned;
 use super::check::UNUSED_LEAST;
 use super::file::{
     Backup, Catalogue, Class, Config, Drives, Group, Library, LibraryKind, Pool, PoolDrive, PredictedFailure,
-    Recall, RecallOrder, RecallOrderFrom, Replace, Tape, TapePool, Timing,
+    Recall, RecallOrder, RecallOrderFrom, Replace, ReplaceBurnIn, Tape, TapePool, Timing,
 };
 use super::keys;
 use super::libraries::range;
@@ -138,6 +138,11 @@ fn disk_policy(pool: &Pool) -> DiskPolicy {
             Replace::No => ReplaceLost::No,
             Replace::Mounted => ReplaceLost::Mounted,
             Replace::Blank => ReplaceLost::Blank,
+        },
+        replace_burn_in: match pool.replace_burn_in {
+            ReplaceBurnIn::Off => BurnInDemand::Off,
+            ReplaceBurnIn::Quick => BurnInDemand::Quick,
+            ReplaceBurnIn::Full => BurnInDemand::Full,
         },
         lights: pool.lights,
     }

@@ -145,6 +145,9 @@ pub struct Pool {
     /// What takes the place of a lost drive by itself.
     #[serde(default)]
     pub replace: Replace,
+    /// How far a disk is burnt in before it takes the place of a lost one by itself.
+    #[serde(default)]
+    pub replace_burn_in: ReplaceBurnIn,
     /// The light of a slot is on while its disk is to be pulled.
     #[serde(default)]
     pub lights: bool,
@@ -231,6 +234,19 @@ pub enum Replace {
     Mounted,
     /// A blank disk besides, on which a file system is made.
     Blank,
+}
+
+/// How far a disk is burnt in before it takes the place of a lost one by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplaceBurnIn {
+    /// Not at all.
+    Off,
+    /// 8 GiB of it: some minutes.
+    #[default]
+    Quick,
+    /// All of it: two days for 20 TB.
+    Full,
 }
 
 /// `[[pool.drives]]`.

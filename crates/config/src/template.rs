@@ -180,9 +180,12 @@ scrub_days = 14
 rebuild_after = "12h"
 # What is done about disks by itself, where "kist disk watch" runs beside the server. A disk that foretells
 # its failure: "tell", or "drain" its drive. A lost drive is replaced by the disk in its slot: "no", "mounted"
-# (an empty file system at its directory), "blank" (a blank disk gets one). A light shows which disk to pull.
+# (an empty file system at its directory), "blank" (a blank disk gets one), once it has passed its burn-in:
+# "quick" (8 GiB, some minutes), "full" (all of it, two days for 20 TB), "off". A light shows which disk to
+# pull.
 predicted_failure = "tell"
 replace = "no"
+replace_burn_in = "quick"
 lights = false
 # What nothing in the catalogue names, such as what a crash has left, stays on the drives for this time after
 # a start or a look has found it ("kist pool quarantine").

@@ -106,6 +106,15 @@ pub struct BurntIn {
     pub read: Measured,
 }
 
+/// Bytes that a burn-in of all that is free in a directory writes.
+///
+/// # Errors
+/// [`TargetError::Io`].
+pub fn room(directory: &std::path::Path) -> Result<ByteCount, TargetError> {
+    let free = crate::target::free(directory)?;
+    Ok(ByteCount(free.0.saturating_sub(RESERVE.0).saturating_sub(free.0 / MAPS_PART)))
+}
+
 /// The files that fill a directory up to the reserve, or take so many bytes.
 ///
 /// # Errors
@@ -113,10 +122,7 @@ pub struct BurntIn {
 pub fn files(directory: &std::path::Path, size: Option<ByteCount>) -> Result<Vec<Target>, TargetError> {
     let bytes = match size {
         Some(size) => size.0,
-        None => {
-            let free = crate::target::free(directory)?;
-            free.0.saturating_sub(RESERVE.0).saturating_sub(free.0 / MAPS_PART)
-        }
+        None => room(directory)?.0,
     };
     let count = bytes.div_ceil(FILE_MAX.0).clamp(1, FILES_MAX);
     let length = (bytes / count).min(FILE_MAX.0);

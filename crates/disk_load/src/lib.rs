@@ -21,6 +21,7 @@ mod workload;
 
 pub use burn_in::{
     BLOCK, BurnIn, BurntIn, Far, LOOKS, RunsLoads, Stage, ZONE_BYTES_LEAST, ZONES, compares_places, files,
+    room,
 };
 pub use engine::{Contents, DEPTH_MAX, Engine, EngineError, Load, Until, is_usable, run};
 pub use histogram::Histogram;

@@ -16,7 +16,7 @@ use crate::stamp::PAGE;
 use crate::standing::{LOOKED_AT, Standing, standing};
 
 /// What a file system keeps free beside the file of a load, so that whoever else writes there can go on.
-pub const RESERVE: ByteCount = ByteCount(1 << 30);
+pub const RESERVE: ByteCount = drive::BURN_IN_LEAVES;
 /// The largest file that a load makes.
 pub const FILE_MAX: ByteCount = ByteCount(1 << 40);
 

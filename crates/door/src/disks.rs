@@ -156,6 +156,7 @@ fn watch_reply(watch: &DiskWatch) -> wire::DiskWatchReply {
         gid: watch.owner.1,
         predicted_failure: predicted_failure.to_owned(),
         replace: watch.policy.replace.word().to_owned(),
+        replace_burn_in: watch.policy.replace_burn_in.word().to_owned(),
         lights: watch.policy.lights,
         holds: watch.holds.as_ref().map(waits_reply),
         drives: watch.drives.iter().map(drive).collect(),

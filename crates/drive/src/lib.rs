@@ -2,6 +2,7 @@
 
 mod buffer;
 mod burn_in;
+mod burn_in_demand;
 mod device;
 mod directory;
 mod error;
@@ -21,6 +22,7 @@ mod writer;
 
 pub use buffer::AlignedBuffer;
 pub use burn_in::{BurnInDoubt, BurnInId, BurnInRecord, BurnInRecordError, BurnInVerdict};
+pub use burn_in_demand::{BURN_IN_LEAVES, BurnInDemand, BurnInState, QUICK_BURN_IN};
 pub use device::{DriveIo, DriveIoError};
 pub use directory::{DirectIo, DirectoryDrive};
 pub use error::{DriveError, DriveOpenError};

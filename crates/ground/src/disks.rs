@@ -2,6 +2,7 @@
 
 use base::Timestamp;
 use catalogue::{DriveDisk, DriveSlot};
+use drive::BurnInDemand;
 
 /// Most reasons that are taken for one verdict.
 pub const DISK_REASONS_MAX: usize = 16;
@@ -49,6 +50,8 @@ pub struct DiskPolicy {
     pub predicted_failure: PredictedFailure,
     /// About drives that are lost.
     pub replace: ReplaceLost,
+    /// How far a disk is burnt in before it takes a lost one's place.
+    pub replace_burn_in: BurnInDemand,
     /// The light of a slot is on while its disk is to be pulled.
     pub lights: bool,
 }

@@ -6,7 +6,7 @@ use super::chart::{Frame, HALF, Line, WHOLE, figure, legend};
 use super::curve::colour;
 use super::scale::Axis;
 use super::style::{STYLE, colours};
-use super::text::{escape, with_unit};
+use super::text::{escape, number, with_unit};
 
 /// Values of one kind, one for each place of the picture; nothing where nothing was measured.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Plot {
     pub heading: String,
     /// Beside it, in small.
     pub note: String,
+    /// What the places are: `size`.
+    pub places_are: String,
     /// What stands below, from the left to the right, all equally far apart.
     pub places: Vec<String>,
     /// The unit of all values.
@@ -32,6 +34,8 @@ pub struct Plot {
     pub curves: Vec<Curve>,
     /// A bound that is drawn as a line, with its name.
     pub bound: Option<(f64, String)>,
+    /// A bound that is another one at each place, drawn as a broken line.
+    pub moving_bound: Option<Curve>,
 }
 
 /// Rows below the pictures.
@@ -86,7 +90,8 @@ pub fn plot_page(page: &PlotPage) -> String {
 }
 
 fn picture(plot: &Plot, width: f64) -> String {
-    let values = plot.curves.iter().flat_map(|curve| &curve.values).flatten().copied();
+    let curves = plot.curves.iter().chain(&plot.moving_bound);
+    let values = curves.flat_map(|curve| &curve.values).flatten().copied();
     let bound = plot.bound.as_ref().map(|(value, _)| *value);
     let most = values.chain(bound).fold(0.0, f64::max);
     let last = plot.places.len().saturating_sub(1).max(1) as f64;
@@ -129,13 +134,46 @@ fn picture(plot: &Plot, width: f64) -> String {
         inside.push_str(&frame.line(&line));
         entries.push((format!("b-{class}"), curve.name.clone()));
     }
-    let inside = format!("{}{}", legend(&entries), frame.svg(&plot.heading, &inside));
-    figure(&plot.heading, &plot.note, &inside)
+    if let Some(bound) = &plot.moving_bound {
+        let values = bound.values.iter().enumerate();
+        let points = values.filter_map(|(at, value)| value.map(|value| (at as f64, value))).collect();
+        let line = Line { stroke: "mark".to_owned(), title: bound.name.clone(), points };
+        inside.push_str(&frame.line(&line));
+        entries.push(("bound".to_owned(), format!("{} (broken line)", bound.name)));
+    }
+    let mut below = String::new();
+    cells(&mut below, &values_of(plot));
+    let svg = frame.svg(&plot.heading, &inside);
+    figure(&plot.heading, &plot.note, &format!("{}{svg}{below}", legend(&entries)))
+}
+
+/// What a picture shows, in numbers.
+fn values_of(plot: &Plot) -> PlotTable {
+    let unit =
+        |name: &str| if plot.unit.is_empty() { name.to_owned() } else { format!("{name}, {}", plot.unit) };
+    let curves = || plot.curves.iter().chain(&plot.moving_bound);
+    let row = |(at, place): (usize, &String)| {
+        let value = |curve: &Curve| {
+            let value = curve.values.get(at).copied().flatten();
+            value.map_or_else(|| "-".to_owned(), number)
+        };
+        [place.clone()].into_iter().chain(curves().map(value)).collect()
+    };
+    PlotTable {
+        heading: String::new(),
+        columns: [plot.places_are.clone()].into_iter().chain(curves().map(|one| unit(&one.name))).collect(),
+        rows: plot.places.iter().enumerate().map(row).collect(),
+    }
 }
 
 fn rows(html: &mut String, table: &PlotTable) {
-    let _ =
-        write!(html, "<section><h2>{}</h2><div class=\"wide\"><table><thead><tr>", escape(&table.heading));
+    let _ = write!(html, "<section><h2>{}</h2>", escape(&table.heading));
+    cells(html, table);
+    html.push_str("</section>\n");
+}
+
+fn cells(html: &mut String, table: &PlotTable) {
+    html.push_str("<div class=\"wide\"><table><thead><tr>");
     for column in &table.columns {
         let _ = write!(html, "<th>{}</th>", escape(column));
     }
@@ -147,7 +185,7 @@ fn rows(html: &mut String, table: &PlotTable) {
         }
         html.push_str("</tr>");
     }
-    html.push_str("</tbody></table></div></section>\n");
+    html.push_str("</tbody></table></div>");
 }
 
 #[cfg(test)]
@@ -160,6 +198,7 @@ mod tests {
         let plot = Plot {
             heading: "sequential".to_owned(),
             note: "depth 8".to_owned(),
+            places_are: "size".to_owned(),
             places: vec!["4 KiB".to_owned(), "1 MiB".to_owned(), "16 MiB".to_owned()],
             unit: "MB/s".to_owned(),
             curves: vec![
@@ -167,6 +206,7 @@ mod tests {
                 curve("write <5>", &[None, Some(100.0), None]),
             ],
             bound,
+            moving_bound: Some(curve("the links <carry>", &[Some(500.0), Some(900.0), Some(900.0)])),
         };
         let table = PlotTable {
             heading: "Rows".to_owned(),
@@ -190,6 +230,14 @@ mod tests {
         assert!(html.contains("the links carry 6,302 MB/s") && html.contains(">16 MiB</text>"), "{html}");
         assert!(html.contains("write &lt;5&gt;") && html.contains("4 KiB &amp; more"), "{html}");
         assert!(!page(None).contains("class=\"mark\""));
+        assert_eq!(html.matches("class=\"line mark\"").count(), 1, "the bound that moves");
+        // In numbers below.
+        for cell in
+            ["<th>size</th>", "<th>read, MB/s</th>", "<td>600</td>", "<th>the links &lt;carry&gt;, MB/s</th>"]
+        {
+            assert!(html.contains(cell), "{cell}");
+        }
+        assert_eq!(html.matches("<td>-</td>").count(), 2, "what was not measured");
         assert_eq!(html, page(Some((6302.0, "the links carry 6,302 MB/s".to_owned()))));
     }
 }

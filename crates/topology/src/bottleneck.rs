@@ -12,6 +12,7 @@ use crate::constants::{
     SSD_RATE,
 };
 use crate::machine::{Disk, DiskKind, Hop, Machine, PciLink, PhyRate, Port};
+use crate::order::by_number;
 
 /// How fast disks are taken to be, in megabytes (10^6 bytes) a second.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -229,9 +230,7 @@ pub fn bottlenecks(machine: &Machine, rates: Rates) -> Bottlenecks {
                 links.push(hop.clone());
             }
             let alone = rates.of(disk);
-            let first = path.hops.first().map_or("-", |hop| match hop {
-                Hop::Pci(name) | Hop::Port(name) => name.as_str(),
-            });
+            let first = path.hops.first().map_or("-", Hop::name);
             let way = path.host.clone().unwrap_or_else(|| first.to_owned());
             let rate = alone / disk.paths.len().max(1) as f64;
             flows.push(Flow { disk: at, links, way, rate, alone, limit: None });
@@ -410,7 +409,9 @@ fn ways(machine: &Machine, flows: &[Flow], rows: &BTreeMap<Hop, LinkRow>, rates:
                 .is_some_and(|host| host.kind == crate::machine::HostKind::Sas && !host.has_sas_objects),
         }
     };
-    by_way.into_iter().map(one).collect()
+    let mut ways: Vec<(&str, Vec<&Flow>)> = by_way.into_iter().collect();
+    ways.sort_by(|(a, _), (b, _)| by_number(a, b));
+    ways.into_iter().map(one).collect()
 }
 
 /// How many disks of a rate something feeds: whole ones.

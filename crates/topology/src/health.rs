@@ -10,6 +10,7 @@ use crate::bottleneck::{Rates, bottlenecks};
 use crate::counters::Since;
 use crate::machine::{Answered, Counter, Disk, DiskKind, Hop, Machine, SlotState};
 use crate::nvme::SmartLog;
+use crate::order::in_order;
 
 /// Percent of a flash drive's life from which on it is watched: there is time to order another.
 pub const WORN_WATCH: u8 = 90;
@@ -576,7 +577,7 @@ fn findings(machine: &Machine, since: Option<&Since>) -> Vec<Finding> {
         let words = |width: &crate::bottleneck::Width| width.words(row.kind);
         findings.push(Finding::Degraded(row.hop.clone(), words(&row.now), words(&row.possible)));
     }
-    for host in machine.hosts.values() {
+    for host in in_order(&machine.hosts) {
         let has_disks = || {
             let of_host = |path: &crate::machine::Path| path.host.as_deref() == Some(host.name.as_str());
             machine.disks.iter().any(|disk| disk.paths.iter().any(of_host))

@@ -17,12 +17,14 @@
 pub mod bottleneck;
 pub mod constants;
 pub mod counters;
+pub mod drive_place;
 pub mod health;
 pub mod layout;
 mod machine;
 pub mod maps;
 pub mod mounts;
 pub mod nvme;
+mod order;
 pub mod paths;
 mod read;
 mod reader;
@@ -35,6 +37,7 @@ pub use machine::{
     HostKind, Machine, Network, NvmeAnswer, Path, PciFunction, PciLink, Phy, PhyRate, Place, Port, Problem,
     ScsiAnswers, Services, Slot, SlotAt, SlotState,
 };
+pub use order::{by_number, in_order};
 pub use read::{LOG_PAGES, askable};
 pub use reader::{PROBLEMS_MAX, Reader};
 pub use record::{ENTRIES_MAX, RECORD_MAX, Record, RecordError, Recorder};

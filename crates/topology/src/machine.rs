@@ -1,5 +1,7 @@
 //! What a machine has.
 
+use crate::order::by_number;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -332,12 +334,35 @@ pub struct Expander {
 }
 
 /// A step of the way from a processor to a disk.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Hop {
     /// A function on PCI.
     Pci(String),
     /// A port of a host or an expander.
     Port(String),
+}
+
+impl Hop {
+    /// The function or port.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let (Hop::Pci(name) | Hop::Port(name)) = self;
+        name
+    }
+}
+
+impl Ord for Hop {
+    /// What is on PCI first, then as people count names.
+    fn cmp(&self, other: &Hop) -> Ordering {
+        let is_port = |hop: &Hop| matches!(hop, Hop::Port(_));
+        is_port(self).cmp(&is_port(other)).then_with(|| by_number(self.name(), other.name()))
+    }
+}
+
+impl PartialOrd for Hop {
+    fn partial_cmp(&self, other: &Hop) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// A way to a disk.

@@ -234,8 +234,18 @@ impl Mounts {
     /// How many file systems of a disk are mounted, or none that could be found out.
     #[must_use]
     pub fn mounts_of(&self, machine: &Machine, disk: usize) -> usize {
-        let is_on = |mount: &&Mount| self.disk_of(machine, mount).is_ok_and(|(at, _)| at == disk);
-        self.mounts.iter().filter(is_on).count()
+        self.all_of(machine, disk).len()
+    }
+
+    /// The file systems of a disk that are mounted, as far as that could be found out, and whether each has
+    /// the whole disk.
+    #[must_use]
+    pub fn all_of(&self, machine: &Machine, disk: usize) -> Vec<(&Mount, bool)> {
+        let of = |mount| match self.disk_of(machine, mount) {
+            Ok((at, is_whole)) if at == disk => Some((mount, is_whole)),
+            _ => None,
+        };
+        self.mounts.iter().filter_map(of).collect()
     }
 
     /// The block device of a disk as a whole that nobody uses, as far as that can be told without opening it:

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Record;
+use crate::drive_place::{NoPlace, drive_place};
 use crate::machine::{DiskKey, Path};
 use crate::read::disks::blank;
 
@@ -93,4 +94,34 @@ fn a_disk_is_free_only_if_nothing_uses_it() {
     assert_eq!(free(&mounted, 2), Err(InUse::Mounted("/mnt/d2".into())));
     other.is_blind = true;
     assert_eq!(free(&other, 2), Err(InUse::Blind));
+}
+
+#[test]
+fn the_drive_of_a_disk_is_the_one_file_system_on_the_whole_of_it() {
+    let place = |mountinfo: &str, disk: usize| {
+        let (machine, mounts) = bench(&format!("{MOUNTED}{mountinfo}"));
+        drive_place(&machine, &mounts, disk).map(|mount| mount.point.clone())
+    };
+    // Through a volume and a map, by whichever path.
+    assert_eq!(place("", 1), Ok("/mnt/d 1".into()));
+    assert_eq!(place("", 0), Err(NoPlace::Part("/".into())), "a partition");
+    assert_eq!(place("", 2), Err(NoPlace::Unmounted { device: "sdd".into() }));
+    assert_eq!(place("", 3), Err(NoPlace::InUse(InUse::Held("dm-2".into()))), "a volume over two disks");
+    let line = |root: &str, point: &str, kind: &str| format!("26 22 8:48 {root} {point} rw - {kind} x rw\n");
+    assert_eq!(place(&line("/", "/mnt/d4", "ext4"), 2), Ok("/mnt/d4".into()));
+    assert_eq!(place(&line("/sub", "/mnt/d4", "xfs"), 2), Err(NoPlace::Part("/mnt/d4".into())));
+    let twice = line("/", "/mnt/d4", "xfs") + &line("/", "/mnt/d5", "xfs");
+    assert_eq!(place(&twice, 2), Err(NoPlace::Several(vec!["/mnt/d4".into(), "/mnt/d5".into()])));
+    let btrfs = NoPlace::Kind { kind: "btrfs".into(), point: "/mnt/d4".into() };
+    assert_eq!(place(&line("/", "/mnt/d4", "btrfs"), 2), Err(btrfs));
+    assert_eq!(place("", 9), Err(NoPlace::InUse(InUse::NoBlock)));
+}
+
+/// What is mounted cannot be read: nothing is known to be there, and nothing to be free.
+#[test]
+fn without_a_list_of_mounts_no_disk_is_free() {
+    let tree = tree();
+    let mounts = Mounts::read(&Reader::new(&tree));
+    let (machine, _) = bench("");
+    assert_eq!(drive_place(&machine, &mounts, 2).err(), Some(NoPlace::InUse(InUse::Blind)));
 }

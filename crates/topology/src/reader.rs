@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::machine::Problem;
+use crate::order::by_number;
 use crate::tree::{NAMES_MAX, PATH_MAX, READ_MAX, Tree, Unread};
 
 /// The most problems that are kept; the rest is counted.
@@ -207,12 +208,13 @@ impl<'a> Reader<'a> {
         self.parsed(path, number)
     }
 
-    /// The names in a directory; none if it is not there.
+    /// The names in a directory, as people count them; none if it is not there.
     #[must_use]
     pub fn names(&self, path: &str) -> Vec<String> {
         let listed = self.resolve(path).and_then(|place| self.tree.list(&place));
         match listed {
             Ok(mut names) => {
+                names.sort_by(|a, b| by_number(a, b));
                 if names.len() > NAMES_MAX {
                     self.problem(path, Unread::TooLarge);
                     names.truncate(NAMES_MAX);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{DriveId, Timestamp};
 use catalogue::{Command, DriveDisk, DriveDiskRecord, DriveSlot};
+use drive::{BurnInState, DriveLocation};
 use ground::{
     ArchiveError, DISK_REASONS_MAX, DISK_TEXT_BYTES_MAX, DiskReason, DiskReport, DiskWatch, DriveDiskInfo,
     FoundDisk, PredictedFailure, ReplaceLost, TakeOver, Waits, WatchedDrive, truncated,
@@ -288,6 +289,7 @@ impl Upkeep {
         let health = self.health_of_drive(drive)?;
         let records = self.disk_records()?;
         self.check_taken(drive, &health, by, &records)?;
+        self.check_burnt_in(drive, &at)?;
         let (major, minor) = by.device;
         if !at.is_mounted() || at.file_system() != Some(device_number(major, minor)) {
             return Err(refused(
@@ -311,6 +313,27 @@ impl Upkeep {
         tracing::warn!(%drive, new, slot, "another disk in its slot takes the place of a lost one");
         self.with_looks(|looks| drop(looks.remove(&drive)));
         Ok(replaced)
+    }
+
+    /// Who watches has burnt the disk in, if that is wanted: its record says so.
+    fn check_burnt_in(&self, drive: DriveId, at: &DriveLocation) -> Result<(), ArchiveError> {
+        let record = at.burn_in().map_err(|error| refused(drive, &error.to_string()))?;
+        let demand = self.settings().disks.replace_burn_in;
+        match demand.judge(record.as_ref()) {
+            BurnInState::Enough => Ok(()),
+            BurnInState::Needed => Err(refused(
+                drive,
+                &format!(
+                    "no record in {at} says that its burn-in was {} (pool.replace_burn_in): kist disk watch \
+                     burns it in",
+                    demand.word()
+                ),
+            )),
+            BurnInState::Failed(bad) => Err(refused(
+                drive,
+                &format!("the burn-in of the disk at {at} says {}: put in another", bad.verdict.word()),
+            )),
+        }
     }
 
     fn check_taken(

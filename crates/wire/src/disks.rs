@@ -99,6 +99,8 @@ pub struct DiskWatchReply {
     pub predicted_failure: String,
     /// `no`, `mounted` or `blank`.
     pub replace: String,
+    /// `off`, `quick` or `full`: how far a disk is burnt in before.
+    pub replace_burn_in: String,
     /// Lights of slots are switched.
     pub lights: bool,
     /// Why nothing is done by itself now.

@@ -1,6 +1,8 @@
 //! The disks under the drives of the pool, as who watches the machine tells of them, and what follows.
 
 use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
 use crate::common::{Instance, wait_for_pool};
 use crate::drained::put_files;
@@ -9,7 +11,9 @@ use archive::{
     Archive, DiskPolicy, DiskReason, DiskReport, DriveDiskInfo, FoundDisk, PredictedFailure, ReplaceLost,
     TakeOver, UpkeepSettings, Waits,
 };
+use base::{ByteCount, Timestamp};
 use catalogue::DriveSlot;
+use drive::{BurnInDemand, BurnInId, BurnInRecord, BurnInVerdict};
 
 const ENCLOSURE: u64 = 0x5000_ccab_0400_1000;
 
@@ -43,8 +47,10 @@ fn look(archive: &Archive, predicted: &[u16]) -> Option<u16> {
     archive.disks_found(reports.collect()).unwrap()
 }
 
+/// Without burn-ins.
 fn policy(archive: &Archive, predicted_failure: PredictedFailure, replace: ReplaceLost) {
-    let disks = DiskPolicy { predicted_failure, replace, lights: true };
+    let replace_burn_in = BurnInDemand::Off;
+    let disks = DiskPolicy { predicted_failure, replace, replace_burn_in, lights: true };
     archive.set_upkeep(UpkeepSettings { disks, ..Default::default() });
 }
 
@@ -237,10 +243,46 @@ fn no_disk_takes_the_place_of_a_lost_one_by_a_wrong_word() {
         assert!(said.contains(why), "{said}");
     }
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0, "nothing was made");
+    check_burn_ins(&archive, &by, &path);
     let waits = Waits { word: "not-blank".into(), text: "something stands at byte 0".into() };
     archive.disks_found(vec![DiskReport { drive: 3, found: None, waits: Some(waits.clone()) }]).unwrap();
     assert_eq!(disk(&archive, 3).waits, Some(waits));
     archive.close();
+}
+
+/// What no record says to have been burnt in as kist.toml wants it does not become the drive, nor what a
+/// record calls bad.
+fn check_burn_ins(archive: &Archive, by: &TakeOver, path: &Path) {
+    let demand = |replace_burn_in| {
+        let disks = DiskPolicy { replace: ReplaceLost::Blank, replace_burn_in, ..DiskPolicy::default() };
+        archive.set_upkeep(UpkeepSettings { disks, ..Default::default() });
+        refusal(archive, by)
+    };
+    let record = |verdict, bytes| BurnInRecord {
+        id: BurnInId(1),
+        verdict,
+        is_direct: true,
+        is_judged_by_place: true,
+        ended: Timestamp(0),
+        bytes: ByteCount(bytes),
+        capacity: ByteCount(4 << 40),
+        write_rate: ByteCount(1),
+        read_rate: ByteCount(1),
+        median_max: Duration::ZERO,
+        p99_max: Duration::ZERO,
+        faults: 1,
+        slow_places: 0,
+    };
+    let (none, mounted) = ("says that its burn-in was", "no file system of device 8:16 is mounted");
+    assert!(demand(BurnInDemand::Quick).contains(none));
+    record(BurnInVerdict::Passed, 8 << 30).write(path).unwrap();
+    assert!(demand(BurnInDemand::Quick).contains(mounted), "{}", demand(BurnInDemand::Quick));
+    assert!(demand(BurnInDemand::Full).contains(none));
+    record(BurnInVerdict::Faulty, 4 << 40).write(path).unwrap();
+    for bad in [BurnInDemand::Off, BurnInDemand::Quick, BurnInDemand::Full] {
+        assert!(demand(bad).contains("says faulty: put in another"), "{}", demand(bad));
+    }
+    BurnInRecord::remove(path).unwrap();
 }
 
 /// What an older catalogue knows of slots may be wrong, of all that was done since. The archive was restored.

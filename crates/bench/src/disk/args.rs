@@ -49,6 +49,7 @@ Examples:
   kist bench disk /srv/pool/d0
   kist bench disk /srv/pool/d0 --size 4KiB --access random --depth 32 --fio
   kist bench disk /srv/pool/d* --preset kit --page jbod.html
+  kist bench disk /srv/pool/d* --size 16MiB --counts 1,2,4,8 --page jbod.html
   sudo kist bench disk /dev/sdb /dev/sdc --size 1MiB --access sequential
   sudo kist bench disk /dev/sdb --mix write --destroy ZL200042")]
 pub struct Args {
@@ -88,6 +89,9 @@ pub struct Args {
     /// A file or device that is written over, by its path or its serial number, once for each
     #[arg(long, value_name = "NAME")]
     pub destroy: Vec<String>,
+    /// Measure the first N of the paths together, too, with operations of the largest size: 1,2,4
+    #[arg(long = "counts", value_delimiter = ',', value_name = "N,...")]
+    counts: Vec<usize>,
     /// Write a page with curves
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
@@ -144,9 +148,22 @@ pub struct Plan {
     pub engine: Option<Engine>,
     /// Bytes a second of a tape drive.
     pub stream: Option<u64>,
+    /// So many of the paths are measured together besides.
+    pub counts: Vec<usize>,
 }
 
 impl Plan {
+    /// What is measured on some of the paths: operations of the largest size.
+    pub fn scaling_cases(&self) -> impl Iterator<Item = Case> {
+        let largest = self.largest();
+        self.cases.clone().into_iter().filter(move |case| case.size == largest)
+    }
+
+    /// How many rows there will be.
+    pub fn rows(&self) -> usize {
+        self.cases.len() + self.counts.len() * self.scaling_cases().count()
+    }
+
     /// Whether anything is written.
     pub fn has_writes(&self) -> bool {
         self.cases.iter().any(|case| case.mix.has_writes())
@@ -191,8 +208,24 @@ impl Args {
                 EngineGiven::Threads => Engine::Threads,
             }),
             stream,
+            counts: self.counts()?,
         };
         self.check(plan)
+    }
+
+    /// In order, each once.
+    fn counts(&self) -> Outcome<Vec<usize>> {
+        let mut counts = self.counts.clone();
+        counts.sort_unstable();
+        counts.dedup();
+        at_most("counts of paths", counts.len(), SIZES_MAX)?;
+        match counts.iter().find(|count| **count == 0 || **count > self.paths.len()) {
+            Some(wrong) => Err(Failure::usage(format!(
+                "--counts {wrong}: {} are named, and from 1 to all of them are measured together",
+                text::plural(self.paths.len() as u64, "path")
+            ))),
+            None => Ok(counts),
+        }
     }
 
     fn check(&self, mut plan: Plan) -> Outcome<Plan> {

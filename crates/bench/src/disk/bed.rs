@@ -32,6 +32,8 @@ type Slice = (Vec<Measured>, Option<(StreamMeasured, Vec<Measured>)>);
 /// Everything that a row needs.
 pub struct Bed {
     places: Vec<Place>,
+    /// So many of them, from the first on, are measured now.
+    used: usize,
     engine: Engine,
     depth: u32,
     span: Duration,
@@ -63,6 +65,7 @@ impl Bed {
     pub fn new(places: Vec<Place>, engine: Engine, plan: &Plan, has_fio: bool, stamp: Stamp) -> Bed {
         assert!(!places.is_empty(), "something is measured");
         Bed {
+            used: places.len(),
             places,
             engine,
             depth: plan.depth,
@@ -86,7 +89,7 @@ impl Bed {
     }
 
     fn paths(&self) -> Vec<PathBuf> {
-        self.places.iter().map(|place| place.target.path().to_owned()).collect()
+        self.used().iter().map(|place| place.target.path().to_owned()).collect()
     }
 
     /// Measures a case, with the stream and fio if they take part.
@@ -94,9 +97,22 @@ impl Bed {
         self.fill(case.mix.has_reads() || self.stream.is_some(), progress)?;
         let mut row = if self.has_fio { self.beside_fio(case)? } else { self.alone(case)? };
         // Of what was not filled nothing is known; and what fio wrote since is no longer ours.
-        let is_known = self.places.iter().all(|place| place.is_stamped);
+        let is_known = self.used().iter().all(|place| place.is_stamped);
         row.is_verified = case.mix.has_reads() && is_known && !(self.has_fio && case.mix.has_writes());
         Ok(row)
+    }
+
+    /// Measures a case on the first places alone.
+    pub fn measure_first(&mut self, count: usize, case: Case, progress: &Progress) -> Outcome<Row> {
+        self.fill(case.mix.has_reads() || self.stream.is_some(), progress)?;
+        self.used = count.clamp(1, self.places.len());
+        let row = self.measure(case, progress);
+        self.used = self.places.len();
+        row
+    }
+
+    fn used(&self) -> &[Place] {
+        self.places.get(..self.used).unwrap_or(&self.places)
     }
 
     fn alone(&mut self, case: Case) -> Outcome<Row> {
@@ -113,8 +129,7 @@ impl Bed {
 
     /// Kist and fio in turn, so that what else the machine does meets both alike.
     fn beside_fio(&mut self, case: Case) -> Outcome<Row> {
-        let (mut sums, mut own, mut others) =
-            (vec![Measured::default(); self.places.len()], Vec::new(), Vec::new());
+        let (mut sums, mut own, mut others) = (vec![Measured::default(); self.used], Vec::new(), Vec::new());
         let ramp = self.span / PAIRS / RAMP_PART;
         let span = self.span / PAIRS - ramp;
         for _ in 0..PAIRS {
@@ -129,10 +144,10 @@ impl Bed {
             }
             own.push(all.rate());
             if case.mix.has_writes() {
-                self.places.iter_mut().for_each(|place| place.is_stamped = false);
+                self.places.iter_mut().take(self.used).for_each(|place| place.is_stamped = false);
             }
             let asked = fio::Asked { case, engine: self.engine, depth: self.depth, ramp, span };
-            others.push(fio::slice(&self.places, &asked)?);
+            others.push(fio::slice(self.used(), &asked)?);
         }
         let mut row = Row::of(case, self.depth, &self.paths(), &sums);
         row.fio = FioShown::of(&own, &others);
@@ -147,7 +162,7 @@ impl Bed {
         self.slices += 1;
         let over = AtomicBool::new(false);
         let contents = |place: &Place| self.contents(place);
-        let (places, stream) = (&self.places, self.stream);
+        let (places, stream) = (self.used(), self.stream);
         std::thread::scope(|scope| {
             let (contents, over) = (&contents, &over);
             let streaming =
@@ -186,7 +201,7 @@ impl Bed {
         };
         std::thread::scope(|scope| {
             let started: Vec<_> = self
-                .places
+                .used()
                 .iter()
                 .enumerate()
                 .map(|(number, place)| {

@@ -233,6 +233,20 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Rows.
     pub rows: Vec<Row>,
+    /// What the first paths alone do together, if that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scaling: Vec<Scaling>,
+}
+
+/// What some of the paths do together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scaling {
+    /// So many of the paths, from the first on.
+    pub count: usize,
+    /// What was measured.
+    pub row: Row,
+    /// The bottleneck of these alone.
+    pub bottleneck: Ceiling,
 }
 
 #[cfg(test)]

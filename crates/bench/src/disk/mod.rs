@@ -5,6 +5,7 @@ mod bed;
 mod ceiling;
 mod figures;
 mod fio;
+mod page;
 mod place;
 mod preset;
 mod show;
@@ -21,7 +22,7 @@ pub use self::args::Args;
 use self::bed::Bed;
 pub use self::bed::engine;
 pub use self::figures::{FaultShown, faults};
-use self::figures::{Report, Row};
+use self::figures::{Report, Row, Scaling};
 pub use self::place::{failed, names, warning};
 pub use self::show::{brief, mb};
 
@@ -44,24 +45,33 @@ pub fn run(args: &Args, style: Style) -> Outcome {
     }
     let mut bed = Bed::new(places, engine, &plan, args.fio, Stamp(u64::from_le_bytes(text::random()?)));
     let bottleneck = ceiling::of(&bed.targets());
-    let progress = Progress::start_of("bench disk", "row", plan.cases.len() as u64, 0, style.quiet);
+    let progress = Progress::start_of("bench disk", "row", plan.rows() as u64, 0, style.quiet);
     let mut rows = Vec::new();
     for case in &plan.cases {
         rows.push(bed.measure(*case, &progress)?);
         progress.add_files(1);
     }
+    let mut scaling = Vec::new();
+    for count in &plan.counts {
+        let bottleneck = ceiling::of(bed.targets().get(..*count).unwrap_or_default());
+        for case in plan.scaling_cases() {
+            let row = bed.measure_first(*count, case, &progress)?;
+            scaling.push(Scaling { count: *count, row, bottleneck: bottleneck.clone() });
+            progress.add_files(1);
+        }
+    }
     drop(progress);
     let places = bed.places().iter().map(place::Place::shown).collect();
-    let report = Report { places, engine: engine.to_string(), fio, bottleneck, notes, rows };
+    let report = Report { places, engine: engine.to_string(), fio, bottleneck, notes, rows, scaling };
     if let Some(page) = &args.page {
-        fs::write(page, show::page(&report))
+        fs::write(page, page::page(&report))
             .map_err(|error| Failure::io("writing the page", page, &error))?;
     }
     match style.json {
         true => output::json(&report)?,
         false => output::write(&show::text(&report))?,
     }
-    verdict(&report.rows)
+    verdict(report.rows.iter().chain(report.scaling.iter().map(|one| &one.row)))
 }
 
 /// A page that cannot be written is told before an hour of measuring, not after it. It is a file of its own:
@@ -82,8 +92,8 @@ fn check_page(page: Option<&Path>, measured: &[PathBuf]) -> Outcome {
 }
 
 /// Operations that failed make the command fail: wrong bytes above all.
-fn verdict(rows: &[Row]) -> Outcome {
-    let faults = || rows.iter().flat_map(|row| &row.faults);
+fn verdict<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Outcome {
+    let faults = || rows.clone().flat_map(|row| &row.faults);
     let all: u64 = faults().map(|fault| fault.count).sum();
     let Some(worst) = faults().max_by_key(|fault| (fault.is_of_data, fault.count)) else { return Ok(()) };
     let exit = if worst.is_of_data { Exit::Differs } else { Exit::SomeFailed };

@@ -1,8 +1,6 @@
-//! The report for people: a table, and a page with curves.
+//! The report for people: tables.
 
 use terminal::{Table, text};
-
-use report::{Curve, Plot, PlotPage, PlotTable, plot_page};
 
 use super::figures::{DirectionShown, FioShown, Report, Row};
 
@@ -30,6 +28,7 @@ pub fn text(report: &Report) -> String {
         out.push_str(&format!("\n{}", of_paths.render()));
     }
     out.push('\n');
+    out.push_str(&scaling(report));
     for place in &report.places {
         let way = if place.is_direct { "direct I/O" } else { "through the kernel's cache" };
         let (path, size) = (place.path.display(), text::size(place.bytes));
@@ -54,14 +53,33 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-fn engines(report: &Report) -> String {
+/// What the first paths do together; nothing if that was not asked for.
+fn scaling(report: &Report) -> String {
+    if report.scaling.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[">paths", ">size", "mix", "access", ">rate", ">computed"]);
+    for one in &report.scaling {
+        table.row(vec![
+            one.count.to_string(),
+            one.row.size(),
+            one.row.mix.clone(),
+            one.row.access.clone(),
+            mb(one.row.bytes_per_second),
+            one.bottleneck.mb_s.map_or_else(|| "-".to_owned(), |rate| mb(rate * 1e6)),
+        ]);
+    }
+    format!("{}\n", table.render())
+}
+
+pub fn engines(report: &Report) -> String {
     match &report.fio {
         Some(version) => format!("engine {}, beside {version}", report.engine),
         None => format!("engine {}", report.engine),
     }
 }
 
-fn headings(has_fio: bool, has_stream: bool) -> Vec<&'static str> {
+pub fn headings(has_fio: bool, has_stream: bool) -> Vec<&'static str> {
     let mut all = vec![
         ">size",
         "mix",
@@ -87,7 +105,7 @@ fn headings(has_fio: bool, has_stream: bool) -> Vec<&'static str> {
     all
 }
 
-fn cells(row: &Row, has_fio: bool, has_stream: bool) -> Vec<String> {
+pub fn cells(row: &Row, has_fio: bool, has_stream: bool) -> Vec<String> {
     let dash = || "-".to_owned();
     let mut all = vec![
         row.size(),
@@ -152,74 +170,5 @@ pub fn mb(rate: f64) -> String {
     match megabytes {
         rate if rate >= 99.95 => format!("{} MB/s", text::count(rate.round() as u64)),
         rate => format!("{rate:.1} MB/s"),
-    }
-}
-
-/// The page: a picture for each order, a curve for each mix, the bottleneck as a line.
-pub fn page(report: &Report) -> String {
-    let mut orders: Vec<&str> = Vec::new();
-    for row in &report.rows {
-        if !orders.contains(&row.access.as_str()) {
-            orders.push(&row.access);
-        }
-    }
-    let names: Vec<String> = report.places.iter().map(|place| place.path.display().to_string()).collect();
-    let has_fio = report.fio.is_some();
-    let has_stream = report.rows.iter().any(|row| row.stream.is_some());
-    let mut lead = vec![
-        format!("{}: {}.", text::plural(names.len() as u64, "path"), names.join(", ")),
-        format!("{}; {}.", engines(report), report.bottleneck.sentence()),
-    ];
-    lead.extend(report.notes.iter().cloned());
-    let columns = headings(has_fio, has_stream);
-    let table = PlotTable {
-        heading: "Rows".to_owned(),
-        columns: columns.iter().map(|name| name.trim_start_matches('>').to_owned()).collect(),
-        rows: report.rows.iter().map(|row| cells(row, has_fio, has_stream)).collect(),
-    };
-    plot_page(&PlotPage {
-        title: "Disks measured by kist bench disk".to_owned(),
-        lead,
-        plots: orders.iter().map(|order| plot(report, order)).collect(),
-        tables: vec![table],
-        footer: "Made by kist bench disk.".to_owned(),
-    })
-}
-
-fn plot(report: &Report, order: &str) -> Plot {
-    let rows: Vec<&Row> = report.rows.iter().filter(|row| row.access == order).collect();
-    let mut sizes: Vec<u64> = rows.iter().map(|row| row.size_bytes).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let mut mixes: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !mixes.contains(&row.mix.as_str()) {
-            mixes.push(&row.mix);
-        }
-    }
-    let curve = |name: String, value: &dyn Fn(&Row) -> Option<f64>, mix: &str| {
-        let at = |size: &u64| {
-            let row = rows.iter().find(|row| row.size_bytes == *size && row.mix == mix)?;
-            value(row)
-        };
-        Curve { name, values: sizes.iter().map(at).collect() }
-    };
-    let mut curves = Vec::new();
-    for mix in mixes {
-        curves.push(curve(mix.to_owned(), &|row| Some(row.bytes_per_second / 1e6), mix));
-        if report.fio.is_some() {
-            let fio = |row: &Row| row.fio.as_ref().map(|fio| fio.bytes_per_second / 1e6);
-            curves.push(curve(format!("{mix}, fio"), &fio, mix));
-        }
-    }
-    let depth = rows.first().map_or(0, |row| row.depth);
-    let bottleneck = report.bottleneck.mb_s;
-    Plot {
-        heading: format!("{order}, size of an operation against rate"),
-        note: format!("{} at once on each path", text::plural(u64::from(depth), "operation")),
-        places: sizes.iter().map(|size| super::figures::size(base::ByteCount(*size))).collect(),
-        unit: "MB/s".to_owned(),
-        curves,
-        bound: bottleneck.map(|rate| (rate, report.bottleneck.sentence())),
     }
 }

@@ -7,7 +7,7 @@ use base::ByteCount;
 use bench::disks::{self, FaultShown, brief, mb};
 use config::Size;
 use disk_load::{
-    BLOCK, BurnIn, BurntIn, Far, SlowPlace, Slowness, Stage, Stamp, Target, TargetError, Verdict,
+    BLOCK, BurnIn, BurntIn, Engine, Far, SlowPlace, Slowness, Stage, Stamp, Target, TargetError, Verdict,
     ZONE_BYTES_LEAST, ZONES_LEAST, Zone,
 };
 use drive::{
@@ -112,8 +112,8 @@ pub struct Wanted<'a> {
     pub destroy: Option<&'a str>,
     /// A directory may share its file system.
     pub is_shared: bool,
-    /// What cannot prove the disk is not begun.
-    pub must_prove: bool,
+    /// What cannot prove the disk is not begun; what takes the disk all the same.
+    pub unless_proof: Option<&'a str>,
     /// Which burn-in it is.
     pub id: BurnInId,
 }
@@ -130,7 +130,7 @@ pub fn run(args: &Args, style: Style) -> Outcome {
         size: args.size,
         destroy: args.destroy.as_deref(),
         is_shared: args.shared,
-        must_prove: false,
+        unless_proof: None,
         id: new_id()?,
     };
     let report = burn_in(&wanted, style)?;
@@ -141,9 +141,28 @@ pub fn run(args: &Args, style: Style) -> Outcome {
     report.judge()
 }
 
-/// Burns in what a path names.
+/// Burns in what a path names, and shows how far it is.
 pub fn burn_in(wanted: &Wanted<'_>, style: Style) -> Outcome<Report> {
-    let (path, id) = (wanted.path, wanted.id);
+    let (bed, engine) = prepare(wanted)?;
+    if !style.quiet {
+        bed.notes.iter().for_each(|note| output::note(&format!("burn-in: {note}")));
+    }
+    let progress = Progress::start_of("burn-in", "file", 0, 0, style.quiet);
+    // Never set: who interrupts the command ends its process, with which the files go.
+    let stop = AtomicBool::new(false);
+    let report = carry_out(wanted, &bed, engine, &stop, &|far| show(&progress, far))?;
+    report.ok_or_else(|| Failure::internal("burn-in: it was stopped"))
+}
+
+/// Burns in what a path names beside other work, until it is stopped: `None`, and nothing is left then.
+pub fn burn_in_beside(wanted: &Wanted<'_>, stop: &AtomicBool, tell: &dyn Fn(Far)) -> Outcome<Option<Report>> {
+    let (bed, engine) = prepare(wanted)?;
+    carry_out(wanted, &bed, engine, stop, tell)
+}
+
+/// Opens what is to be burnt in. What an earlier burn-in said does not hold from here on.
+fn prepare(wanted: &Wanted<'_>) -> Outcome<(Bed, Engine)> {
+    let path = wanted.path;
     let size = wanted.size.map(|size| size.0);
     if let Some(size) = size.filter(|size| *size < BLOCK || *size > SIZE_MAX) {
         return Err(Failure::usage(format!(
@@ -154,13 +173,11 @@ pub fn burn_in(wanted: &Wanted<'_>, style: Style) -> Outcome<Report> {
         )));
     }
     let mut bed = Bed::open(wanted)?;
-    if let Some(doubt) = bed.doubts().first().filter(|_| wanted.must_prove) {
+    if let Some((next, doubt)) = wanted.unless_proof.zip(bed.doubts().first()) {
+        let path = path.display();
         return Err(Failure::new(
             Exit::Refused,
-            format!(
-                "{}: its burn-in would not prove the disk: {doubt}; --accept-burn-in adds it all the same",
-                path.display()
-            ),
+            format!("{path}: its burn-in would not prove the disk: {doubt}; {next}"),
         ));
     }
     if bed.is_recorded {
@@ -170,30 +187,34 @@ pub fn burn_in(wanted: &Wanted<'_>, style: Style) -> Outcome<Report> {
     }
     let (engine, reason) = disks::engine(None)?;
     bed.notes.extend(reason);
-    if !style.quiet {
-        bed.notes.iter().for_each(|note| output::note(&format!("burn-in: {note}")));
-    }
-    let progress = Progress::start_of("burn-in", "file", 0, 0, style.quiet);
-    // Never set: who interrupts the command ends its process, with which the files go.
-    let stop = AtomicBool::new(false);
+    Ok((bed, engine))
+}
+
+fn carry_out(
+    wanted: &Wanted<'_>,
+    bed: &Bed,
+    engine: Engine,
+    stop: &AtomicBool,
+    tell: &dyn Fn(Far),
+) -> Outcome<Option<Report>> {
+    let (path, id) = (wanted.path, wanted.id);
     let burn = BurnIn {
         parts: &bed.parts,
         part_length: bed.part_length,
         engine: &engine,
         stamp: Stamp(id.0),
-        stop: &stop,
-        tell: &|far| show(&progress, far),
+        stop,
+        tell,
     };
     let done = burn.run().map_err(|error| Failure::internal(format!("burn-in: {error}")))?;
-    drop(progress);
-    let done = done.ok_or_else(|| Failure::internal("burn-in: it was stopped"))?;
-    let mut report = Report::of(path, id, &bed, engine.to_string(), &done);
+    let Some(done) = done else { return Ok(None) };
+    let mut report = Report::of(path, id, bed, engine.to_string(), &done);
     if bed.is_recorded {
         // The work of days is told all the same.
         let written = bed.write(path, &record(id, &report, &done));
         report.unrecorded = written.err().map(|failure| (failure.exit, failure.message));
     }
-    Ok(report)
+    Ok(Some(report))
 }
 
 fn show(progress: &Progress, far: Far) {

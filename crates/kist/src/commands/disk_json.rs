@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use topology::bottleneck::{LinkRow, Rates, bottlenecks};
 use topology::counters::Growth;
-use topology::{Answered, Counter, Counters, Disk, Hop, Machine, PciLink, Slot, SlotState};
+use topology::{Answered, Counter, Counters, Disk, Hop, Machine, PciLink, Slot, SlotState, in_order};
 
 use crate::commands::disk_tree::kind_words;
 
@@ -177,7 +177,7 @@ pub fn machine(machine: &Machine) -> Value {
             },
         })
     });
-    let hosts = machine.hosts.values().map(|host| {
+    let hosts = in_order(&machine.hosts).into_iter().map(|host| {
         json!({
             "name": host.name,
             "kind": host.kind.to_string(),
@@ -188,7 +188,7 @@ pub fn machine(machine: &Machine) -> Value {
             "has_sas_objects": host.has_sas_objects,
         })
     });
-    let phys = machine.phys.values().map(|phy| {
+    let phys = in_order(&machine.phys).into_iter().map(|phy| {
         json!({
             "name": phy.name,
             "owner": phy.owner,
@@ -200,10 +200,10 @@ pub fn machine(machine: &Machine) -> Value {
             "counters": counters(&phy.counters),
         })
     });
-    let ports = machine.ports.values().map(|port| {
+    let ports = in_order(&machine.ports).into_iter().map(|port| {
         json!({ "name": port.name, "owner": port.owner, "expander": port.expander, "phys": port.phys })
     });
-    let expanders = machine.expanders.values().map(|one| {
+    let expanders = in_order(&machine.expanders).into_iter().map(|one| {
         let [vendor, product, revision] = &one.product;
         json!({
             "name": one.name, "host": one.host, "port": one.port, "vendor": vendor, "product": product,

@@ -7,8 +7,8 @@ use probe::multipath;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use terminal::{Outcome, Table, output, text};
-use topology::Disk;
 use topology::maps::{Maps, kernel_states};
+use topology::{Disk, by_number};
 
 use super::disk::{self, Source};
 use super::disk_paths_keep;
@@ -147,7 +147,7 @@ fn rows(disk: &Disk, maps: &Maps, states: &BTreeMap<String, String>, kept: &Kept
         }
     };
     let mut rows: Vec<Row> = disk.paths.iter().map(row).collect();
-    rows.sort_by(|a, b| (a.path.len(), &a.path).cmp(&(b.path.len(), &b.path)));
+    rows.sort_by(|a, b| by_number(&a.path, &b.path));
     rows
 }
 

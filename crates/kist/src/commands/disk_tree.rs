@@ -8,7 +8,7 @@ use terminal::{Table, one_line, text};
 use topology::bottleneck::{Bottlenecks, LinkKind, Rates, bottlenecks};
 use topology::health::{Health, Verdict};
 use topology::layout::Layout;
-use topology::{Disk, DiskKind, Enclosure, Hop, HostKind, Machine, Path, Slot, SlotState};
+use topology::{Disk, DiskKind, Enclosure, Hop, HostKind, Machine, Path, Slot, SlotState, in_order};
 
 /// A line with what is below it.
 #[derive(Default)]
@@ -70,7 +70,7 @@ fn link_words(found: &Bottlenecks, hop: &Hop) -> Option<String> {
 pub fn tree(machine: &Machine) -> String {
     let found = bottlenecks(machine, Rates::default());
     let mut root = Node::default();
-    for host in machine.hosts.values() {
+    for host in in_order(&machine.hosts) {
         let pci = host.pci.as_ref().map(|pci| {
             let link = link_words(&found, &Hop::Pci(pci.clone()));
             joined([Some(format!("PCI {pci}")), link])
@@ -236,7 +236,7 @@ fn product(enclosure: &Enclosure) -> String {
 pub fn nothing_of(machine: &Machine) -> String {
     let count = |kind| machine.disks.iter().filter(|disk| disk.kind == kind).count() as u64;
     let hosts: Vec<String> =
-        machine.hosts.values().map(|host| format!("{} ({})", host.name, host.kind)).collect();
+        in_order(&machine.hosts).iter().map(|host| format!("{} ({})", host.name, host.kind)).collect();
     let hosts = if hosts.is_empty() { "no SCSI adapters".to_owned() } else { hosts.join(", ") };
     let disks: Vec<String> = [DiskKind::Hdd, DiskKind::Ssd, DiskKind::Nvme, DiskKind::Virtual]
         .into_iter()

@@ -11,7 +11,7 @@ use terminal::{Exit, Failure, Outcome, output, text};
 use topology::Machine;
 
 use super::disk;
-use super::disk_watch_pass::{Line, Pass, Refusals};
+use super::disk_watch_pass::{Line, Memory, Pass};
 use crate::cli::Common;
 
 /// Arguments.
@@ -25,6 +25,7 @@ is said in [pool] of kist.toml:
   predicted_failure = \"drain\"  the server empties a drive whose disk foretells its failure
   replace = \"mounted\"          an empty file system on the disk in a lost drive's slot is taken
   replace = \"blank\"            a blank disk there gets one first
+  replace_burn_in = \"quick\"    before that 8 GiB of it are burnt in (\"full\": all; \"off\")
   lights = true                the light of the slot is on while its disk is to be pulled
 
 Never formatted is a disk that somebody uses, that several paths without a map lead
@@ -41,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
         value_parser = clap::value_parser!(u64).range(1..=86_400))]
     every: u64,
-    /// Look once, and show what was found
+    /// Look once, and show what was found; burn-ins that begin then are waited for
     #[arg(long)]
     once: bool,
     /// Only say what would be done and told
@@ -63,7 +64,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     let every = Duration::from_secs(args.every);
     let mut said: BTreeSet<Line> = BTreeSet::new();
-    let mut refusals = Refusals::default();
+    let mut memory = Memory::default();
     let mut first: Option<Machine> = None;
     loop {
         let begin = Instant::now();
@@ -84,7 +85,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             tells: !args.dry_run,
             is_here: args.from.is_none(),
         };
-        let lines = match pass.run(&mut refusals) {
+        let lines = match pass.run(&mut memory) {
             Ok(lines) => lines,
             Err(failure) if args.once => return Err(failure),
             // The server may be starting: what was said of it is said again when it has gone meanwhile.
@@ -95,7 +96,11 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             .filter(|line| args.once || !said.contains(line))
             .try_for_each(|line| say(line, args, common))?;
         if args.once {
-            return Ok(());
+            // What is burnt in takes its place in one look more.
+            match memory.burn_ins.wait() {
+                true => continue,
+                false => return Ok(()),
+            }
         }
         said = lines;
         first.get_or_insert(recorded.machine);

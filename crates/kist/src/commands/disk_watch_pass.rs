@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use base::Blake3;
 use client::Client;
-use drive::DriveLocation;
+use drive::{BurnInDemand, DriveLocation};
 use probe::Recorded;
 use probe::blank::{self, NotMade};
 use terminal::{Exit, Failure, Outcome};
@@ -25,6 +25,8 @@ use wire::{
     DriveDiskReply, DriveLightBody, DriveSlotWire, FoundDiskBody, ReplaceReply, TakeOverBody,
     WatchedDriveReply,
 };
+
+use super::disk_watch_burn_in::{BurnIns, Newcomer};
 
 /// A disk that was found not to be blank is read again after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
@@ -48,8 +50,15 @@ impl Line {
 }
 
 /// Disks that were found not to be blank, and when.
+type Refusals = BTreeMap<String, (Instant, DiskWaitsWire)>;
+
+/// What a look leaves to the next one.
 #[derive(Default)]
-pub struct Refusals(BTreeMap<String, (Instant, DiskWaitsWire)>);
+pub struct Memory {
+    refusals: Refusals,
+    /// Disks that are burnt in.
+    pub burn_ins: BurnIns,
+}
 
 /// A look.
 pub struct Pass<'a> {
@@ -91,12 +100,14 @@ impl Told {
 
 impl Pass<'_> {
     /// Looks, does what is to be done, and tells the server.
-    pub fn run(&self, refusals: &mut Refusals) -> Outcome<BTreeSet<Line>> {
+    pub fn run(&self, memory: &mut Memory) -> Outcome<BTreeSet<Line>> {
         let watch: DiskWatchReply = self.client.get("/api/v1/pool/disks")?;
         self.check_machine(&watch)?;
         let mut told = Told::default();
         self.find(&watch, &mut told);
-        self.replace(&watch, refusals, &mut told);
+        memory.burn_ins.begin_look();
+        self.replace(&watch, memory, &mut told);
+        memory.burn_ins.end_look();
         for drive in &watch.drives {
             self.light(drive, &mut told);
         }
@@ -186,7 +197,7 @@ impl Pass<'_> {
     }
 
     /// What takes the place of each lost drive.
-    fn replace(&self, watch: &DiskWatchReply, refusals: &mut Refusals, told: &mut Told) {
+    fn replace(&self, watch: &DiskWatchReply, memory: &mut Memory, told: &mut Told) {
         let lost: Vec<&WatchedDriveReply> = watch.drives.iter().filter(|drive| drive.lost).collect();
         let policy = match watch.replace.as_str() {
             "mounted" => Policy::Mounted,
@@ -206,7 +217,7 @@ impl Pass<'_> {
             let done = match (&watch.holds, taken) {
                 (Some(holds), _) => Err(holds.clone()),
                 (None, Err(left)) => Err(waits(left.word(), left.to_string())),
-                (None, Ok(taken)) => self.take(watch, drive, &taken, refusals, told),
+                (None, Ok(taken)) => self.take(watch, drive, &taken, memory, told),
             };
             if let Err(waits) = done {
                 told.waits(drive.id, waits);
@@ -220,7 +231,7 @@ impl Pass<'_> {
         watch: &DiskWatchReply,
         drive: &WatchedDriveReply,
         taken: &Taken,
-        refusals: &mut Refusals,
+        memory: &mut Memory,
         told: &mut Told,
     ) -> Result<(), DiskWaitsWire> {
         let machine = &self.recorded.machine;
@@ -234,11 +245,15 @@ impl Pass<'_> {
                 Taken::Mounted { .. } => "its empty file system would take its place",
                 Taken::Disk { .. } => "a file system would be made on it if it is blank, and take its place",
             };
-            told.say(drive.id, "would", format!("{} ({name}), {}: {does}", found.disk, found.slot));
+            let before = match watch.replace_burn_in.as_str() {
+                "off" => String::new(),
+                demand => format!(", once its burn-in ({demand}) is passed"),
+            };
+            told.say(drive.id, "would", format!("{} ({name}), {}: {does}{before}", found.disk, found.slot));
             return Ok(());
         }
         if let Taken::Disk { device, unmount, .. } = taken {
-            make(refusals, &found.disk, device, &uuid, unmount.then_some(&directory))?;
+            make(&mut memory.refusals, &found.disk, device, &uuid, unmount.then_some(&directory))?;
             if !DriveLocation::parse(&directory, Path::new("")).is_ok_and(|at| at.is_vacant()) {
                 let what =
                     format!("something stands in {} below what was mounted there", directory.display());
@@ -258,7 +273,31 @@ impl Pass<'_> {
                 ),
             );
         }
+        let serial = machine.disks.get(*disk).and_then(|disk| disk.serial.as_deref());
+        let words = match serial {
+            None => format!("{} in {}", found.disk, found.slot),
+            Some(serial) => format!("serial {serial} in {}", found.slot),
+        };
+        let newcomer = Newcomer { disk: &found.disk, words: &words, directory: &directory };
+        self.burn_in(watch, drive.id, newcomer, memory, told)?;
         self.hand_over(watch, drive, &found, &directory, &uuid, told)
+    }
+
+    /// Demands of a disk that is mounted what kist.toml wants of its burn-in.
+    fn burn_in(
+        &self,
+        watch: &DiskWatchReply,
+        drive: u16,
+        newcomer: Newcomer<'_>,
+        memory: &mut Memory,
+        told: &mut Told,
+    ) -> Result<(), DiskWaitsWire> {
+        let demand = BurnInDemand::parse(&watch.replace_burn_in).unwrap_or_default();
+        let passed = memory.burn_ins.passed(newcomer, demand);
+        if let Some(said) = memory.burn_ins.said(newcomer.disk) {
+            told.say(drive, "burn-in", format!("{}: {said}", newcomer.words));
+        }
+        passed.map_err(|why| waits(why.word, why.text))
     }
 
     /// Tells the server that the new disk is there: it makes a drive of what is mounted, if it finds it so.
@@ -371,7 +410,7 @@ fn make(
     uuid: &str,
     unmount: Option<&PathBuf>,
 ) -> Result<(), DiskWaitsWire> {
-    let known = refusals.0.get(disk).filter(|(when, _)| when.elapsed() < LOOK_AGAIN);
+    let known = refusals.get(disk).filter(|(when, _)| when.elapsed() < LOOK_AGAIN);
     if let Some((_, waits)) = known {
         return Err(waits.clone());
     }
@@ -382,7 +421,7 @@ fn make(
     made.map_err(|error| {
         let waits = not_made(&error);
         if matches!(error, NotMade::Standing(..) | NotMade::Small(_) | NotMade::HalfMade(_)) {
-            refusals.0.insert(disk.to_owned(), (Instant::now(), waits.clone()));
+            refusals.insert(disk.to_owned(), (Instant::now(), waits.clone()));
         }
         waits
     })

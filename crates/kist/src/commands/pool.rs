@@ -14,6 +14,7 @@ use wire::{
 use wire::{QuarantineEndReply, QuarantineReply};
 
 use super::burn_in::{self, Wanted};
+use super::pool_add_disk;
 use super::{pool_groups, pool_recode};
 use crate::cli::Common;
 
@@ -168,6 +169,7 @@ Examples:
   kist pool drive add /mnt/d8
   kist pool drive add /mnt/d9 --enclosure jbod-2
   kist pool drive add /mnt/d8 --burn-in
+  kist pool drive add /dev/sdd   what is mounted of it, by the disk and not by its name
   kist pool drive add 9        where kist.toml has it")]
     Add(AddArgs),
     /// Put a new or the same drive in the place of a missing or lost one
@@ -193,7 +195,8 @@ nothing without --accept-loss.")]
 /// A drive that is to be added.
 #[derive(clap::Args, Debug)]
 struct AddArgs {
-    /// Its directory, or its number if kist.toml names it
+    /// Its directory; the disk that is mounted there (device, serial number, name in the world or
+    /// ENCLOSURE/SLOT, as kist disk ls has them); or its number if kist.toml names it
     place: PathBuf,
     /// The machine that it stands in, if it is not the server's [default: as kist.toml has it]
     #[arg(long)]
@@ -276,6 +279,7 @@ fn add_named(args: &AddArgs, common: &Common) -> Outcome {
     let AddArgs { new, accept_loss, burn_in, size, shared, accept_burn_in, .. } = args;
     let (new, accept_burn_in) = (*new, *accept_burn_in);
     let Some(id) = place.to_str().and_then(|text| text.parse().ok()) else {
+        let place = &pool_add_disk::directory(place, client, common.quiet)?;
         let (path, host, enclosure, group) =
             (absolute(place)?, host.clone(), enclosure.clone(), group.clone());
         let (burn_in_id, check) = (None, false);
@@ -285,11 +289,12 @@ fn add_named(args: &AddArgs, common: &Common) -> Outcome {
             return add(&client()?, &body, common.json);
         }
         let (path, size, id) = (place.as_path(), *size, burn_in::new_id()?);
-        let (destroy, is_shared, must_prove) = (None, *shared, !accept_burn_in);
+        let (destroy, is_shared) = (None, *shared);
+        let unless_proof = (!accept_burn_in).then_some("--accept-burn-in adds it all the same");
         return add_burnt_in(
             &client()?,
             body,
-            &Wanted { path, size, destroy, is_shared, must_prove, id },
+            &Wanted { path, size, destroy, is_shared, unless_proof, id },
             common,
         );
     };
@@ -468,15 +473,38 @@ fn judged(disk: &DriveDiskReply) -> String {
     format!("{}{why} ({})", disk.verdict, text::whole_seconds(seen))
 }
 
+/// On which disk a drive is or was, and in which slot.
+fn where_disk_is(drive: &PoolDriveReply, disk: &DriveDiskReply) -> String {
+    let slot = disk.slot.as_ref().map(|slot| format!(", in slot {}", slot_words(slot))).unwrap_or_default();
+    let light = if disk.light.is_some() { "; its light is on" } else { "" };
+    let verb = if drive.up { "is" } else { "was" };
+    format!("drive {}: its disk {verb} {}{slot}{light}", drive.id, disk.disk)
+}
+
+/// Why a drive is as it is, for `kist why`: its state, its disk with the slot, and what is being done.
+pub fn why(drive: &PoolDriveReply) -> Vec<String> {
+    let mut lines =
+        vec![format!("drive {} at {} of {} is {}", drive.id, drive.path, drive.host, drive.state)];
+    match &drive.disk {
+        None => lines.push(format!("drive {}: its disk is not known: kist disk watch tells of it", drive.id)),
+        Some(disk) => lines.push(where_disk_is(drive, disk)),
+    }
+    for remark in remarks(drive) {
+        if !lines.contains(&remark) {
+            lines.push(remark);
+        }
+    }
+    lines
+}
+
 /// What is to be known of the disk of a drive that is not well, or whose disk is not.
 fn about_disk(drive: &PoolDriveReply) -> Vec<String> {
     let (id, Some(disk)) = (drive.id, &drive.disk) else { return Vec::new() };
     let mut lines = Vec::new();
     let slot = disk.slot.as_ref().map(|slot| format!(", in slot {}", slot_words(slot))).unwrap_or_default();
-    let light = if disk.light.is_some() { "; its light is on" } else { "" };
-    if !drive.up || disk.drained.is_some() || disk.light.is_some() {
-        let verb = if drive.up { "is" } else { "was" };
-        lines.push(format!("drive {id}: its disk {verb} {}{slot}{light}", disk.disk));
+    let is_unwell = !drive.up || drive.slow.is_some() || drive.errors > 0;
+    if is_unwell || disk.drained.is_some() || disk.light.is_some() {
+        lines.push(where_disk_is(drive, disk));
     }
     if let Some(why) = &disk.drained {
         lines.push(format!("drive {id}: emptied by itself, since its disk foretells its failure: {why}"));

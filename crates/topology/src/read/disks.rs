@@ -8,6 +8,7 @@ use super::chain::{Chain, is_scsi_address};
 use super::{answers, devices, functions, grouped};
 use crate::machine::{Answered, Counter, Counters, Disk, DiskKey, DiskKind, Machine, Path};
 use crate::maps;
+use crate::order::by_number;
 use crate::reader::{Reader, number};
 use crate::tree::Unread;
 
@@ -65,7 +66,7 @@ fn merged(reader: &Reader<'_>, seen: Vec<Seen>) -> Vec<Disk> {
         disks.push(first);
     }
     // People look for disks by their names: sdb before sdaa, 7:0:9:0 before 7:0:10:0.
-    disks.sort_by_key(|disk| (disk.name().len(), disk.name().to_owned()));
+    disks.sort_by(|a, b| by_number(a.name(), b.name()));
     disks
 }
 
@@ -333,7 +334,7 @@ fn multipaths(machine: &mut Machine, reader: &Reader<'_>) {
             disk.multipath = Some(map);
         }
     }
-    machine.disks.sort_by_key(|disk| (disk.name().len(), disk.name().to_owned()));
+    machine.disks.sort_by(|a, b| by_number(a.name(), b.name()));
 }
 
 /// How fast the disks' own links run, and the errors at the other ends of them.
