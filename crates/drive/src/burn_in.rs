@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -309,6 +310,8 @@ impl BurnInRecord {
         let (temporary, path) = (directory.join(TEMPORARY), directory.join(FILE_NAME));
         let write = || -> io::Result<()> {
             let mut file = File::create(&temporary)?;
+            // Whoever burns in, the server reads it, which may run as another user.
+            file.set_permissions(fs::Permissions::from_mode(0o644))?;
             file.write_all(&encode(self, Place::of(directory)?))?;
             file.sync_all()?;
             fs::rename(&temporary, &path)?;

@@ -40,6 +40,7 @@ pub mod plan_mechanics;
 pub mod plan_site;
 pub mod pool;
 mod pool_add_disk;
+mod pool_drive;
 mod pool_groups;
 mod pool_recode;
 pub mod put;

@@ -6,7 +6,7 @@ use client::{Client, archive_path};
 use terminal::{Exit, Failure, Outcome, one_line, output, text};
 use wire::{PoolDriveReply, PoolReply, WhyReply};
 
-use super::pool;
+use super::pool_drive;
 
 use crate::cli::Common;
 use crate::expected;
@@ -72,7 +72,7 @@ fn about_pool_drive(client: &Client, subject: &str) -> Outcome<Option<WhyReply>>
         [] => None,
         [drive] => Some(WhyReply {
             subject: format!("pool drive {}", drive.id),
-            reasons: pool::why(drive),
+            reasons: pool_drive::why(drive),
             causes: Vec::new(),
         }),
         [..] => {
