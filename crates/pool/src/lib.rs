@@ -34,6 +34,8 @@ mod read;
 mod reading;
 mod record;
 mod repair;
+mod repair_room;
+mod repair_rows;
 mod rewrite;
 mod scrub;
 mod segment;

@@ -208,7 +208,7 @@ impl Pool {
         self.watch().repairs()
     }
 
-    /// Whether clients wait for drives at this moment.
+    /// Whether clients or tape streams wait for drives at this moment.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.drives().filter_map(PoolDrive::present).any(|present| present.is_busy())
