@@ -34,6 +34,7 @@ mod read;
 mod reading;
 mod record;
 mod repair;
+mod repair_order;
 mod repair_room;
 mod repair_rows;
 mod rewrite;
@@ -69,6 +70,7 @@ pub use pacer::{CLIENT_FLOOR, CLIENT_FLOOR_PART, Observation, PACE_STEP, Pacer, 
 pub use piece::PieceReader;
 pub use pool::Pool;
 pub use read::BlobReader;
+pub use repair_order::RepairOrder;
 pub use repair::{LostRow, MovedStripe, Repaired};
 pub use rewrite::BlobRewrite;
 pub use scrub::{BadShard, Fault, Finding, ScrubReport};
