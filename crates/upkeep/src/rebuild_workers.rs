@@ -1,8 +1,8 @@
 //! Several stripes of a rebuild at once: threads that repair what they take, and the scrubber, which finds
 //! what is to be repaired and hears what came of it.
 
-use std::sync::{MutexGuard, PoisonError};
-use threads::{Builder, Condvar, Mutex};
+use std::sync::PoisonError;
+use threads::{Builder, Condvar, Mutex, MutexGuard};
 
 use base::{BlobId, DriveId};
 use ground::ArchiveError;

@@ -48,7 +48,7 @@ fn stripes_on(pool: &Arc<Pool>, disks: &HardDisks, lost: DriveId) -> Vec<BlobDes
     let mut blobs = Vec::new();
     while blobs.len() < STRIPES {
         let blob = fill(pool, FILE);
-        let most = 9 * (blobs.len() + 1) / usize::from(DISKS - 1) + 3;
+        let most = 9 * (blobs.len() + 1) / usize::from(DISKS - 1) + 6;
         let others = || blob.stripes[0].drives.iter().filter(|drive| **drive != lost);
         if shard_on(&blob, lost).is_some() && others().all(|drive| load[usize::from(drive.0)] < most) {
             others().for_each(|drive| load[usize::from(drive.0)] += 1);
