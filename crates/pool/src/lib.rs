@@ -70,8 +70,8 @@ pub use pacer::{CLIENT_FLOOR, CLIENT_FLOOR_PART, Observation, PACE_STEP, Pacer, 
 pub use piece::PieceReader;
 pub use pool::Pool;
 pub use read::BlobReader;
-pub use repair_order::RepairOrder;
 pub use repair::{LostRow, MovedStripe, Repaired};
+pub use repair_order::RepairOrder;
 pub use rewrite::BlobRewrite;
 pub use scrub::{BadShard, Fault, Finding, ScrubReport};
 pub use status::{DriveHealth, DriveReport, DriveSpace, PoolStatus};

@@ -14,7 +14,7 @@ use drive::{DriveError, DriveStatus, ExtentId, ObjectDrive, PAGE, Stamp};
 use crate::arena::Arena;
 use crate::cell::HEADER_BYTES;
 use crate::code::Code;
-use crate::config::{GATHERING_ARENAS, PoolConfig, SCRUB_CELLS_MIN};
+use crate::config::{GATHERING_ARENAS, PoolConfig, REPAIR_CELLS_MIN, SCRUB_CELLS_MIN};
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::gather::{Gather, lock};
@@ -126,7 +126,7 @@ impl Pool {
             write_arena: Arena::new(unit, write),
             read_arena: Arena::new(unit, total - mend - write),
             mend_arena: Arena::new(unit, mend + 1),
-            repair_room: RepairRoom::new(Arc::clone(&scrub_arena), total, mend),
+            repair_room: RepairRoom::new(Arc::clone(&scrub_arena), total.max(REPAIR_CELLS_MIN), mend),
             scrub_arena,
             gathering: Gathering::new(total.saturating_mul(unit).saturating_mul(GATHERING_ARENAS)),
             watch,

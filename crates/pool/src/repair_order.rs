@@ -104,7 +104,8 @@ mod tests {
                 order.over(&under_way.pop_front().unwrap());
             }
             if (8..150).contains(&turn) {
-                let asked: Vec<usize> = (0..23).map(|id| order.asked.get(&DriveId(id)).copied().unwrap_or(0)).collect();
+                let asked: Vec<usize> =
+                    (0..23).map(|id| order.asked.get(&DriveId(id)).copied().unwrap_or(0)).collect();
                 assert!(asked.iter().all(|asked| (1..=6).contains(asked)), "{turn}: {asked:?}");
             }
         }

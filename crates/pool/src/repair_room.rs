@@ -2,7 +2,7 @@
 //!
 //! A repair claims its share before it begins, with nothing in hand, and keeps to it: so several at once have
 //! room, whatever each of them reads. A rebuild takes at most as much memory as [`PoolConfig::arena`] beside
-//! it, which is given back when none runs any more.
+//! it, or 256 cells if that is more; it is given back when none runs any more.
 //!
 //! [`PoolConfig::arena`]: crate::PoolConfig::arena
 
@@ -14,7 +14,7 @@ use crate::config::{REPAIR_APPEND_CELLS, REPAIRS_AT_ONCE_MAX};
 use crate::gather::lock;
 
 /// Rows of a stripe that a share has room for at least: with fewer it is better to repair fewer at once.
-const ROWS_LEAST: usize = 4;
+const ROWS_LEAST: usize = 8;
 
 /// How many repairs run at once, and the memory of each: the arithmetic alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,11 +107,13 @@ impl Drop for Claim<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::REPAIR_CELLS_MIN;
 
     /// However small or large the arena is, shares have room for two rows, and all of them fit.
     #[test]
     fn shares_fit_and_each_has_room_for_a_row_and_what_is_computed_of_it() {
-        for (budget, width) in [(50, 10), (128, 10), (128, 3), (2048, 10), (2048, 255), (510, 255), (30, 255)] {
+        for (budget, width) in [(50, 10), (128, 10), (128, 3), (2048, 10), (2048, 255), (510, 255), (30, 255)]
+        {
             let shares = Shares::new(budget, width);
             assert!((1..=REPAIRS_AT_ONCE_MAX).contains(&shares.at_once));
             for shards in [1, 2, width] {
@@ -122,14 +124,14 @@ mod tests {
                 assert!(used <= share.cells || share.ahead == 0, "{budget} {width}: {share:?}");
             }
         }
-        assert_eq!(Shares::new(127, 10).at_once, 3, "the default of pool.arena");
+        assert_eq!(Shares::new(REPAIR_CELLS_MIN, 10).at_once, 3, "with the default of pool.arena");
         assert_eq!(Shares::new(2048, 10).at_once, REPAIRS_AT_ONCE_MAX);
     }
 
     #[test]
     fn who_comes_when_all_is_claimed_waits_with_nothing_in_hand() {
-        let arena = Arena::new(4096, 40);
-        let room = RepairRoom::new(Arc::clone(&arena), 40, 4);
+        let arena = Arena::new(4096, 64);
+        let room = RepairRoom::new(Arc::clone(&arena), 64, 4);
         assert_eq!(room.shares.at_once, 2);
         let (first, second) = (room.enter(4, 1), room.enter(4, 1));
         drop(arena.acquire(4, blob::Use::Upkeep));

@@ -122,7 +122,8 @@ impl<'a> RowsAhead<'a> {
         while let Some((next, shards)) = self.of.next_basis(basis, &place, &cells) {
             drop(cells);
             let buffers = self.memory(self.of.pool.there(&place, &shards));
-            let asked = self.of.pool.ask_cells(self.of.blob, self.of.geometry, place.clone(), shards, buffers);
+            let asked =
+                self.of.pool.ask_cells(self.of.blob, self.of.geometry, place.clone(), shards, buffers);
             (basis, cells) = (next, asked.wait(self.of.pool).1);
         }
         Ok(Some((place, cells)))

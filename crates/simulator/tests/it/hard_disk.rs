@@ -69,7 +69,9 @@ impl Arm {
     fn at<T>(&self, id: ExtentId, offset: u64, length: u64, run: impl FnOnce() -> T) -> T {
         let mut arm = self.at.lock().unwrap();
         let skipped = match *arm {
-            Some((at, end)) if at == id && offset >= end => Some(offset - end).filter(|gap| *gap <= TRACK / self.scale),
+            Some((at, end)) if at == id && offset >= end => {
+                Some(offset - end).filter(|gap| *gap <= TRACK / self.scale)
+            }
             _ => None,
         };
         RuntimePace.pause(match skipped {

@@ -1,5 +1,5 @@
 //! How fast one of 24 hard disks is rebuilt from the others, and what clients keep beside that: in virtual
-//! time, on disks of an eighth of the size, so that what is stored fits into memory.
+//! time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,14 +13,25 @@ use threads::{Mutex, simulated};
 
 use crate::hard_disk::{DISK_RATE, HardDisks, fill};
 
-const SCALE: u64 = 8;
 const DISKS: u16 = 24;
-/// Whole stripes of 8+2: 62 rows of cells of an eighth of a MiB.
-const FILE: u64 = (62 * 8 << 20) / SCALE;
-/// Stripes that have a shard on the lost disk.
-const STRIPES: usize = 40;
 const CLIENTS: usize = 192;
-const CLIENT_READ: u64 = (1 << 20) / SCALE;
+const CLIENT_FILE: u64 = 8 << 20;
+const CLIENT_READ: u64 = 1 << 20;
+
+/// What is rebuilt: so many stripes of 8+2 with a shard on the lost disk, of so many rows, of cells of 1 MiB
+/// divided by the scale.
+#[derive(Clone, Copy)]
+struct Stripes {
+    count: usize,
+    rows: u64,
+    scale: u64,
+}
+
+/// Whole stripes, on disks of an eighth of the size.
+const WHOLE: Stripes = Stripes { count: 24, rows: 62, scale: 8 };
+/// Beside clients: the shares at a drive are of bytes, so all is as large as it is.
+const SHORT: Stripes = Stripes { count: 10, rows: 16, scale: 1 };
+const NONE: Stripes = Stripes { count: 0, ..SHORT };
 
 /// In bytes a second, on disks of the real size.
 #[derive(Clone, Copy, Debug)]
@@ -43,11 +54,16 @@ fn shard_on(blob: &BlobDescription, lost: DriveId) -> Option<BadShard> {
 
 /// Stripes with a shard on this disk, of which none of the others has far more than its part, as when a whole
 /// disk is rebuilt.
-fn stripes_on(pool: &Arc<Pool>, disks: &HardDisks, lost: DriveId) -> Vec<BlobDescription> {
+fn stripes_on(
+    pool: &Arc<Pool>,
+    disks: &HardDisks,
+    lost: DriveId,
+    Stripes { count, rows, scale }: Stripes,
+) -> Vec<BlobDescription> {
     let mut load = vec![0usize; usize::from(DISKS) + 2];
     let mut blobs = Vec::new();
-    while blobs.len() < STRIPES {
-        let blob = fill(pool, FILE);
+    while blobs.len() < count {
+        let blob = fill(pool, (rows * 8 << 20) / scale);
         let most = 9 * (blobs.len() + 1) / usize::from(DISKS - 1) + 6;
         let others = || blob.stripes[0].drives.iter().filter(|drive| **drive != lost);
         if shard_on(&blob, lost).is_some() && others().all(|drive| load[usize::from(drive.0)] < most) {
@@ -64,14 +80,15 @@ fn stripes_on(pool: &Arc<Pool>, disks: &HardDisks, lost: DriveId) -> Vec<BlobDes
     blobs
 }
 
-/// `rebuilds`: a disk is lost, and rebuilt by as many at once as the pool has memory for.
-fn run(rebuilds: bool, clients: usize, arena: ByteCount) -> Rates {
+/// A disk is lost, and so many stripes of it are rebuilt, as many at once as the pool has memory for.
+fn run(stripes: Stripes, clients: usize, arena: ByteCount) -> Rates {
     let outcome = simulated::run(13, move || {
-        let disks = HardDisks::scaled(DISKS, ByteCount::gib(1), SCALE);
+        let disks = HardDisks::scaled(DISKS, ByteCount::gib(2), stripes.scale);
         let pool = disks.open_with(StripeCode::reed_solomon(8, 2), arena);
         let lost = disks.machines.disks()[3].id();
-        let blobs = stripes_on(&pool, &disks, lost);
-        let files: Arc<Vec<_>> = Arc::new((0..if clients > 0 { 60 } else { 0 }).map(|_| fill(&pool, FILE / 8)).collect());
+        let blobs = stripes_on(&pool, &disks, lost, stripes);
+        let files: Arc<Vec<_>> =
+            Arc::new((0..if clients > 0 { 60 } else { 0 }).map(|_| fill(&pool, CLIENT_FILE)).collect());
         pool.declare_lost(lost).unwrap();
         let order = Mutex::new(RepairOrder::default());
         for blob in blobs {
@@ -83,7 +100,7 @@ fn run(rebuilds: bool, clients: usize, arena: ByteCount) -> Rates {
         let client = || {
             while !is_over.load(Ordering::Relaxed) {
                 let file = &files[below(files.len() as u64) as usize];
-                let at = below((FILE / 8 - CLIENT_READ) >> 12) << 12;
+                let at = below((CLIENT_FILE - CLIENT_READ) >> 12) << 12;
                 let mut reader =
                     pool.read(file, ByteCount(at), ByteCount(CLIENT_READ)).unwrap().used_by(Use::Client);
                 while let Some(piece) = reader.next().unwrap() {
@@ -106,16 +123,22 @@ fn run(rebuilds: bool, clients: usize, arena: ByteCount) -> Rates {
         };
         let rates = threads::scope(|scope| {
             (0..clients).for_each(|_| drop(scope.spawn(client)));
-            (0..if rebuilds { pool.repairs_at_once() } else { 0 }).for_each(|_| drop(scope.spawn(worker)));
+            (0..pool.repairs_at_once()).for_each(|_| drop(scope.spawn(worker)));
             // Until the queues are as full as they get; and to where stripes are left for all.
             simulated::pause(Duration::from_millis(500));
-            let (began, before) = (simulated::now(), (repaired.load(Ordering::Relaxed), given.load(Ordering::Relaxed)));
-            let is_enough = || simulated::now() - began > 3_000_000_000 || rebuilds && order.lock().unwrap().waiting() == 0;
+            let (began, before) =
+                (simulated::now(), (repaired.load(Ordering::Relaxed), given.load(Ordering::Relaxed)));
+            let is_enough = || {
+                simulated::now() - began > 3_000_000_000
+                    || stripes.count > 0 && order.lock().unwrap().waiting() == 0
+            };
             while !is_enough() {
                 simulated::pause(Duration::from_millis(5));
             }
             let seconds = Duration::from_nanos(simulated::now() - began).as_secs_f64();
-            let rate = |now: &AtomicU64, before| (now.load(Ordering::Relaxed) - before) as f64 * SCALE as f64 / seconds;
+            let rate = |now: &AtomicU64, before| {
+                (now.load(Ordering::Relaxed) - before) as f64 * stripes.scale as f64 / seconds
+            };
             // Of ten cells nine are read and one is written.
             let rates = Rates { read: 0.9 * rate(&repaired, before.0), clients: rate(&given, before.1) };
             is_over.store(true, Ordering::Relaxed);
@@ -132,8 +155,12 @@ fn run(rebuilds: bool, clients: usize, arena: ByteCount) -> Rates {
 #[test]
 fn a_drive_is_rebuilt_from_all_others() {
     let _one = crate::alone();
-    let (large, default) = (run(true, 0, ByteCount::gib(2)), run(true, 0, ByteCount::mib(128)));
-    println!("arena of 2 GiB: {:.3}, {large:?}\nof 128 MiB: {:.3}, {default:?}", large.share(), default.share());
+    let (large, default) = (run(WHOLE, 0, ByteCount::gib(2)), run(WHOLE, 0, ByteCount::mib(128)));
+    println!(
+        "arena of 2 GiB: {:.3}, {large:?}\nof 128 MiB: {:.3}, {default:?}",
+        large.share(),
+        default.share()
+    );
     assert!(large.share() > 0.5, "{large:?}");
     assert!(default.share() > 0.25, "{default:?}");
 }
@@ -141,7 +168,7 @@ fn a_drive_is_rebuilt_from_all_others() {
 #[test]
 fn clients_at_saturation_keep_most_of_what_they_have_beside_a_rebuild() {
     let _one = crate::alone();
-    let (alone, beside) = (run(false, CLIENTS, ByteCount::gib(2)), run(true, CLIENTS, ByteCount::gib(2)));
+    let (alone, beside) = (run(NONE, CLIENTS, ByteCount::gib(2)), run(SHORT, CLIENTS, ByteCount::gib(2)));
     println!("alone {alone:?}\nbeside a rebuild {beside:?}: {:.3}", beside.clients / alone.clients);
     assert!(beside.clients >= 0.6 * alone.clients, "{beside:?} of {alone:?}");
     assert!(beside.read > 0.0, "it goes on: {beside:?}");
