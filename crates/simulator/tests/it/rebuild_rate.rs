@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::{BlobDescription, ByteCount, DriveId, StripeCode};
+use base::{BlobDescription, ByteCount, DriveGroup, DriveId, StripeCode};
 use drive::ExtentId;
 use pool::{BadShard, Pool, RepairOrder, Use};
 use simulator::world::below;
@@ -82,6 +82,20 @@ fn stripes_on(
 
 /// A disk is lost, and so many stripes of it are rebuilt, as many at once as the pool has memory for.
 fn run(stripes: Stripes, clients: usize, arena: ByteCount) -> Rates {
+    run_work(Work::Rebuild, stripes, clients, arena)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// By as many at once as the pool has memory for.
+    Rebuild,
+    /// The disk is emptied, by one: as a rebalance does it, one shard after the other.
+    Drain,
+    /// Blobs are written anew, by one, as a change of code has it done.
+    Rewrite,
+}
+
+fn run_work(work: Work, stripes: Stripes, clients: usize, arena: ByteCount) -> Rates {
     let outcome = simulated::run(13, move || {
         let disks = HardDisks::scaled(DISKS, ByteCount::gib(2), stripes.scale);
         let pool = disks.open_with(StripeCode::reed_solomon(8, 2), arena);
@@ -89,7 +103,10 @@ fn run(stripes: Stripes, clients: usize, arena: ByteCount) -> Rates {
         let blobs = stripes_on(&pool, &disks, lost, stripes);
         let files: Arc<Vec<_>> =
             Arc::new((0..if clients > 0 { 60 } else { 0 }).map(|_| fill(&pool, CLIENT_FILE)).collect());
-        pool.declare_lost(lost).unwrap();
+        match work {
+            Work::Rebuild => pool.declare_lost(lost).unwrap(),
+            Work::Drain | Work::Rewrite => pool.set_draining(lost, true).unwrap(),
+        }
         let order = Mutex::new(RepairOrder::default());
         for blob in blobs {
             let drives = blob.stripes[0].drives.iter().copied().filter(|drive| *drive != lost).collect();
@@ -113,17 +130,29 @@ fn run(stripes: Stripes, clients: usize, arena: ByteCount) -> Rates {
                 let Some((blob, drives)) = order.lock().unwrap().next() else { return };
                 let bad = shard_on(&blob, lost).into_iter().collect();
                 let goes_on = || !is_over.load(Ordering::Relaxed);
-                let done = pool.repair(&blob, &bad, &mut |bytes| {
+                let mut pace = |bytes: ByteCount| {
                     repaired.fetch_add(bytes.0, Ordering::Relaxed);
                     goes_on()
-                });
+                };
+                let done = match work {
+                    Work::Rebuild => pool.repair(&blob, &bad, &mut pace),
+                    Work::Drain => pool.move_away(&blob, &bad, &mut pace),
+                    Work::Rewrite => {
+                        let mut rewrite = pool.rewrite(&blob, DriveGroup::MAIN).unwrap();
+                        while let Some(bytes) = rewrite.step().unwrap()
+                            && pace(bytes)
+                        {}
+                        continue;
+                    }
+                };
                 assert!(!goes_on() || done.unwrap().failed.is_empty());
                 order.lock().unwrap().over(&drives);
             }
         };
         let rates = threads::scope(|scope| {
             (0..clients).for_each(|_| drop(scope.spawn(client)));
-            (0..pool.repairs_at_once()).for_each(|_| drop(scope.spawn(worker)));
+            (0..if work == Work::Rebuild { pool.repairs_at_once() } else { 1 })
+                .for_each(|_| drop(scope.spawn(worker)));
             // Until the queues are as full as they get; and to where stripes are left for all.
             simulated::pause(Duration::from_millis(500));
             let (began, before) =
@@ -172,4 +201,17 @@ fn clients_at_saturation_keep_most_of_what_they_have_beside_a_rebuild() {
     println!("alone {alone:?}\nbeside a rebuild {beside:?}: {:.3}", beside.clients / alone.clients);
     assert!(beside.clients >= 0.6 * alone.clients, "{beside:?} of {alone:?}");
     assert!(beside.read > 0.0, "it goes on: {beside:?}");
+}
+
+/// As it is done at a drive, without the scrubber's own waiting for clients.
+#[test]
+fn clients_at_saturation_keep_most_of_what_they_have_beside_moves() {
+    let _one = crate::alone();
+    for (name, work) in [("a drain", Work::Drain), ("writing anew", Work::Rewrite)] {
+        let alone = run_work(work, NONE, CLIENTS, ByteCount::gib(2)).clients;
+        let beside = run_work(work, SHORT, CLIENTS, ByteCount::gib(2));
+        println!("beside {name} {beside:?}: {:.3}", beside.clients / alone);
+        assert!(beside.clients >= 0.8 * alone, "{name}: {beside:?} of {alone}");
+        assert!(beside.read > 0.0, "it goes on: {beside:?}");
+    }
 }
