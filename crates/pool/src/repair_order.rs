@@ -40,7 +40,7 @@ impl<T> RepairOrder<T> {
 
     /// Takes out the stripe whose drives are asked for least, of equal ones the first that came. It is under
     /// way until [`RepairOrder::over`] is told of its drives.
-    pub fn next(&mut self) -> Option<(T, Vec<DriveId>)> {
+    pub fn take(&mut self) -> Option<(T, Vec<DriveId>)> {
         let weight = |drives: &[DriveId]| -> usize {
             let asked = drives.iter().map(|drive| self.asked.get(drive).copied().unwrap_or(0));
             // One that is asked for twice is worse than two that are asked for once.
@@ -80,13 +80,13 @@ mod tests {
         for (name, of) in [("a", [1, 2, 3]), ("b", [2, 3, 4]), ("c", [4, 5, 6]), ("d", [1, 5, 9])] {
             order.add(name, drives(&of));
         }
-        let (first, of_first) = order.next().unwrap();
+        let (first, of_first) = order.take().unwrap();
         assert_eq!(first, "a", "of equal ones the first");
-        assert_eq!(order.next().unwrap().0, "c", "no drive of it is asked for");
-        assert_eq!(order.next().unwrap().0, "d", "two of its drives have one repair each: b has three such");
+        assert_eq!(order.take().unwrap().0, "c", "no drive of it is asked for");
+        assert_eq!(order.take().unwrap().0, "d", "two of its drives have one repair each: b has three such");
         order.over(&of_first);
-        assert_eq!((order.next().unwrap().0, order.waiting()), ("b", 0));
-        assert!(order.next().is_none());
+        assert_eq!((order.take().unwrap().0, order.waiting()), ("b", 0));
+        assert!(order.take().is_none());
     }
 
     /// With as many under way as a rebuild has, all drives of a pool are asked for, none far more than others.
@@ -99,7 +99,7 @@ mod tests {
         }
         let mut under_way = VecDeque::new();
         for turn in 0..200 {
-            under_way.push_back(order.next().unwrap().1);
+            under_way.push_back(order.take().unwrap().1);
             if under_way.len() > 8 {
                 order.over(&under_way.pop_front().unwrap());
             }

@@ -264,7 +264,7 @@ struct Level<'a> {
 }
 
 impl Finds for Level<'_> {
-    fn more(&mut self) -> Result<Option<Vec<(StripeOf, Vec<DriveId>)>>, ArchiveError> {
+    fn more(&mut self) -> Result<Option<Vec<rebuild_workers::Found>>, ArchiveError> {
         let page = self.scrubber.upkeep.blob_page(self.after, PAGE)?;
         let Some((last, _)) = page.last() else { return Ok(None) };
         self.after = Some(*last);

@@ -15,6 +15,8 @@ const WAITING_MAX: usize = 256;
 
 /// A stripe of a blob.
 pub(crate) type StripeOf = (BlobId, u32);
+/// A stripe, and the drives that it is read from.
+pub(crate) type Found = (StripeOf, Vec<DriveId>);
 /// What came of a stripe; `None`: its blob is not there any more.
 pub(crate) type Outcome = Result<Option<Mended>, ArchiveError>;
 
@@ -52,8 +54,8 @@ impl Drop for Taken<'_> {
 
 /// What the scrubber does beside the threads.
 pub(crate) trait Finds {
-    /// The next stripes to be repaired, each with the drives that it is read from; `None` at the end.
-    fn more(&mut self) -> Result<Option<Vec<(StripeOf, Vec<DriveId>)>>, ArchiveError>;
+    /// The next stripes to be repaired; `None` at the end.
+    fn more(&mut self) -> Result<Option<Vec<Found>>, ArchiveError>;
     /// What came of one. Others are under way.
     fn over(&mut self, blob: BlobId, outcome: Outcome);
 }
@@ -139,7 +141,7 @@ impl Rebuilding {
                 state.order.forget_waiting();
                 self.changed.notify_all();
             }
-            if let Some((stripe, drives)) = state.order.next() {
+            if let Some((stripe, drives)) = state.order.take() {
                 state.under_way += 1;
                 self.changed.notify_all();
                 return Some(Taken { of: self, stripe, drives });

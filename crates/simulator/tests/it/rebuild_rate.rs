@@ -127,7 +127,7 @@ fn run_work(work: Work, stripes: Stripes, clients: usize, arena: ByteCount) -> R
         };
         let worker = || {
             while !is_over.load(Ordering::Relaxed) {
-                let Some((blob, drives)) = order.lock().unwrap().next() else { return };
+                let Some((blob, drives)) = order.lock().unwrap().take() else { return };
                 let bad = shard_on(&blob, lost).into_iter().collect();
                 let goes_on = || !is_over.load(Ordering::Relaxed);
                 let mut pace = |bytes: ByteCount| {
