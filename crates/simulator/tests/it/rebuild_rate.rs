@@ -63,7 +63,7 @@ fn stripes_on(
     let mut load = vec![0usize; usize::from(DISKS) + 2];
     let mut blobs = Vec::new();
     while blobs.len() < count {
-        let blob = fill(pool, (rows * 8 << 20) / scale);
+        let blob = fill(pool, ((rows * 8) << 20) / scale);
         let most = 9 * (blobs.len() + 1) / usize::from(DISKS - 1) + 6;
         let others = || blob.stripes[0].drives.iter().filter(|drive| **drive != lost);
         if shard_on(&blob, lost).is_some() && others().all(|drive| load[usize::from(drive.0)] < most) {
