@@ -104,8 +104,8 @@ mod tests {
                 order.over(&under_way.pop_front().unwrap());
             }
             if (8..150).contains(&turn) {
-                let asked: Vec<usize> =
-                    (0..23).map(|id| order.asked.get(&DriveId(id)).copied().unwrap_or(0)).collect();
+                let of = |id| order.asked.get(&DriveId(id)).copied().unwrap_or(0);
+                let asked: Vec<usize> = (0..23).map(of).collect();
                 assert!(asked.iter().all(|asked| (1..=6).contains(asked)), "{turn}: {asked:?}");
             }
         }
