@@ -89,7 +89,7 @@ mod tests {
         assert!(order.take().is_none());
     }
 
-    /// With as many under way as a rebuild has, all drives of a pool are asked for, none far more than others.
+    /// With as many under way as a rebuild has all drives of a pool are asked for, none far more than others.
     #[test]
     fn the_load_is_spread() {
         let mut order = RepairOrder::default();
