@@ -14,6 +14,9 @@ pub enum Use {
     Client,
     /// A tape stream: its memory is had before that of others.
     Stream,
+    /// What keeps the pool whole and level, such as a rebuild: at each drive clients go before it, but for a
+    /// share.
+    Upkeep,
 }
 
 /// A blob that is to be written.

@@ -149,6 +149,17 @@ impl Arena {
         }
     }
 
+    /// Gives memory that nobody has back to the system.
+    pub(crate) fn free_all(&self) {
+        let free = std::mem::take(&mut lock(&self.state).free);
+        drop(free);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        lock(&self.state).free.len()
+    }
+
     #[cfg(test)]
     pub(crate) fn in_use(&self) -> usize {
         lock(&self.state).in_use

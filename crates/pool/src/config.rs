@@ -64,9 +64,17 @@ pub(crate) const HEDGE_MIN: Duration = Duration::from_millis(20);
 pub(crate) const HEDGE_MAX: Duration = Duration::from_secs(2);
 /// When the usual time is not known.
 pub(crate) const HEDGE_DEFAULT: Duration = Duration::from_millis(500);
-/// Cell buffers for scrubbing and repair, used only as far as layouts are wide.
-pub(crate) const SCRUB_CELLS_MAX: usize = 512;
-const _: () = assert!(SCRUB_CELLS_MAX >= 2 * u8::MAX as usize, "a row of the widest code can be scrubbed");
+/// Cell buffers for scrubbing and repair, at least, used only as far as layouts are wide.
+pub(crate) const SCRUB_CELLS_MIN: usize = 512;
+/// Cells that repairs take at least, if there is as much for them to do; with a larger arena as many as it
+/// has.
+pub(crate) const REPAIR_CELLS_MIN: usize = 256;
+/// Stripes that are repaired at once at most, if there is memory.
+pub(crate) const REPAIRS_AT_ONCE_MAX: usize = 8;
+/// Cells of a shard that a repair appends together.
+pub(crate) const REPAIR_APPEND_CELLS: usize = 16;
+const _: () = assert!(REPAIR_CELLS_MIN <= SCRUB_CELLS_MIN);
+const _: () = assert!(SCRUB_CELLS_MIN >= 2 * u8::MAX as usize, "a row of the widest code can be scrubbed");
 const _: () = assert!(BATCH_BYTES_MAX.is_multiple_of(PAGE), "a batch ends at a page");
 const _: () = assert!(PROBE_REST_FIRST.as_nanos() <= PROBE_REST_MAX.as_nanos());
 const _: () = assert!(SPACE_PATIENCE.as_nanos() < HUNG_AFTER.as_nanos());

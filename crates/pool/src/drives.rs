@@ -7,7 +7,6 @@ use std::time::Duration;
 use threads::{JoinHandle, Mutex};
 
 use base::{BlobId, ByteCount, DriveGroup, DriveId, Timestamp};
-use blob::Use;
 use drive::{BlockingQueue, DriveError, DriveQueue, DriveStatus, ObjectDrive};
 
 use crate::config::{
@@ -611,8 +610,8 @@ impl Present {
                 let lane = Arc::clone(lane(&device));
                 while let Some(job) = queue.0.next() {
                     match job {
-                        Job::Submit(_, submit) => {
-                            submit(&device, lane.enter(&device.watch));
+                        Job::Submit(wanted, submit) => {
+                            submit(&device, lane.enter(&device.watch).of_upkeep(wanted.is_upkeep()));
                         }
                         Job::Call(call) => {
                             if in_order {
@@ -636,18 +635,18 @@ impl Present {
     /// Queues a step of an extent behind its earlier ones; waits while the queue is full. A drive that is set
     /// aside drops it, and with it the ticket that tells the waiter.
     pub(crate) fn write(&self, wanted: Wanted, submission: Submission) {
-        self.queue(&self.writes, wanted.is_stream, Job::Submit(wanted, submission));
+        self.queue(&self.writes, wanted.counts(), Job::Submit(wanted, submission));
     }
 
     /// Queues a call, likewise. It is made when all earlier writes are over, and those behind it wait for it:
     /// what it deletes or punches is no extent of which something is still under way.
     pub(crate) fn call_writer(&self, call: Call) {
-        self.queue(&self.writes, false, Job::Call(call));
+        self.queue(&self.writes, true, Job::Call(call));
     }
 
     /// Queues a call of what only looks, or needs no order, behind all reads that wait.
     pub(crate) fn call_reader(&self, call: Call) {
-        self.queue(&self.reads, false, Job::Call(call));
+        self.queue(&self.reads, true, Job::Call(call));
     }
 
     /// Queues a read; `then` is told what came of it, and dropped if the drive is set aside meanwhile.
@@ -657,27 +656,28 @@ impl Present {
         memory: M,
         then: impl FnOnce(&Device, M, Result<(), DriveError>) + Send + 'static,
     ) {
-        let wanted = place.wanted(memory.whose() == Use::Stream);
+        let wanted = place.wanted(memory.whose());
         let submission: Submission = Box::new(move |device, flight| {
             let device_of = Arc::clone(device);
             device.queue.read(Box::new(Reading { device: device_of, flight, place, memory, then }));
         });
-        self.queue(&self.reads, wanted.is_stream, Job::Submit(wanted, submission));
+        self.queue(&self.reads, wanted.counts(), Job::Submit(wanted, submission));
     }
 
-    fn queue(&self, queue: &JobQueue, is_stream: bool, job: Job) {
-        match is_stream {
+    fn queue(&self, queue: &JobQueue, counts: bool, job: Job) {
+        match counts {
             _ if self.device.is_away() => {}
+            true => queue.push(job),
             // As many as its memory is for: it waits behind no queue that is full of what others want.
-            true => queue.push_now(job),
-            false => queue.push(job),
+            false => queue.push_now(job),
         }
     }
 
-    /// Whether reads or writes of others wait, here or at the drive.
+    /// Whether reads or writes wait that are not of the upkeep, here or at the drive.
     pub(crate) fn is_busy(&self) -> bool {
-        let wait_there = |lane: &Lane| lane.under_way() > 1;
-        self.reads.waiting() + self.writes.waiting() > 0
+        let wait_there = |lane: &Lane| lane.others_under_way() > 1;
+        self.reads.others_wait()
+            || self.writes.others_wait()
             || wait_there(&self.device.reading)
             || wait_there(&self.device.writing)
     }

@@ -1,7 +1,7 @@
 //! What is under way at a drive in one direction: no more at one time than its queue takes.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use threads::{Condvar, Mutex};
 
@@ -19,12 +19,15 @@ pub(crate) struct Lane {
     since: Vec<AtomicI64>,
     free: Mutex<Vec<usize>>,
     freed: Condvar,
+    /// How much of it is of the upkeep.
+    upkeep: AtomicUsize,
 }
 
 /// Something under way, until it is dropped.
 pub(crate) struct Flight {
     lane: Arc<Lane>,
     place: usize,
+    is_upkeep: bool,
 }
 
 impl Lane {
@@ -32,7 +35,7 @@ impl Lane {
         assert!(depth > 0, "a drive does one thing at a time at least");
         let since = (0..depth).map(|_| AtomicI64::new(0)).collect();
         let free = Mutex::new((0..depth).rev().collect());
-        Arc::new(Lane { since, free, freed: Condvar::new() })
+        Arc::new(Lane { since, free, freed: Condvar::new(), upkeep: AtomicUsize::new(0) })
     }
 
     /// Waits for a place, and takes it from this moment on.
@@ -47,7 +50,7 @@ impl Lane {
         drop(free);
         let before = self.since[place].swap(watch.moment(), Ordering::Relaxed);
         assert_eq!(before, 0, "a place is had by one at a time");
-        Flight { lane: Arc::clone(self), place }
+        Flight { lane: Arc::clone(self), place, is_upkeep: false }
     }
 
     /// Waits until nothing is under way.
@@ -56,6 +59,11 @@ impl Lane {
         while free.len() < self.since.len() {
             free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// How much is under way that is not of the upkeep.
+    pub(crate) fn others_under_way(&self) -> usize {
+        self.under_way().saturating_sub(self.upkeep.load(Ordering::Relaxed))
     }
 
     /// How much is under way.
@@ -97,6 +105,14 @@ impl Lane {
 }
 
 impl Flight {
+    /// Says whether it is of the upkeep.
+    pub(crate) fn of_upkeep(mut self, is_upkeep: bool) -> Self {
+        assert!(!self.is_upkeep, "it is said once");
+        self.is_upkeep = is_upkeep;
+        self.lane.upkeep.fetch_add(usize::from(is_upkeep), Ordering::Relaxed);
+        self
+    }
+
     /// Since when it runs; `None` if that is not known.
     pub(crate) fn since(&self) -> Option<Timestamp> {
         let since = self.lane.since[self.place].load(Ordering::Relaxed);
@@ -157,6 +173,7 @@ impl Drop for InLine {
 
 impl Drop for Flight {
     fn drop(&mut self) {
+        self.lane.upkeep.fetch_sub(usize::from(self.is_upkeep), Ordering::Relaxed);
         self.lane.since[self.place].store(0, Ordering::Relaxed);
         lock(&self.lane.free).push(self.place);
         self.lane.freed.notify_all();

@@ -14,7 +14,7 @@ use drive::{DriveError, DriveStatus, ExtentId, ObjectDrive, PAGE, Stamp};
 use crate::arena::Arena;
 use crate::cell::HEADER_BYTES;
 use crate::code::Code;
-use crate::config::{GATHERING_ARENAS, PoolConfig, SCRUB_CELLS_MAX};
+use crate::config::{GATHERING_ARENAS, PoolConfig, REPAIR_CELLS_MIN, SCRUB_CELLS_MIN};
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::gather::{Gather, lock};
@@ -24,6 +24,7 @@ use crate::groups::GroupClaims;
 use crate::orphan::{ANEW_FROM, is_written_anew};
 use crate::places::Places;
 use crate::read::BlobReader;
+use crate::repair_room::RepairRoom;
 use crate::segment::Segment;
 use crate::small::SmallWriter;
 use crate::status::{DriveHealth, DriveReport, DriveSpace, FileSystemShares, PoolStatus, above_floor};
@@ -48,6 +49,7 @@ pub struct Pool {
     read_arena: Arc<Arena>,
     mend_arena: Arc<Arena>,
     scrub_arena: Arc<Arena>,
+    repair_room: RepairRoom,
     gathering: Arc<Gathering>,
     watch: Arc<Watch>,
     small: SmallWriter,
@@ -111,6 +113,7 @@ impl Pool {
         let mend = config.widest_row();
         assert!(total >= 5 * mend, "the settings were checked: two rows to write, two to read, one to mend");
         let write = (total - mend) / 2;
+        let scrub_arena = Arena::new(unit, total.max(SCRUB_CELLS_MIN));
         let watch = Arc::new(Watch::default());
         let place = |(id, drive)| PoolDrive::new((id, sets.map().group_of(id)), drive, &watch);
         let pool = Pool {
@@ -123,7 +126,8 @@ impl Pool {
             write_arena: Arena::new(unit, write),
             read_arena: Arena::new(unit, total - mend - write),
             mend_arena: Arena::new(unit, mend + 1),
-            scrub_arena: Arena::new(unit, SCRUB_CELLS_MAX),
+            repair_room: RepairRoom::new(Arc::clone(&scrub_arena), total.max(REPAIR_CELLS_MIN), mend),
+            scrub_arena,
             gathering: Gathering::new(total.saturating_mul(unit).saturating_mul(GATHERING_ARENAS)),
             watch,
             small: SmallWriter::new(),
@@ -405,6 +409,10 @@ impl Pool {
 
     pub(crate) fn scrub_arena(&self) -> &Arc<Arena> {
         &self.scrub_arena
+    }
+
+    pub(crate) fn repair_room(&self) -> &RepairRoom {
+        &self.repair_room
     }
 
     pub(crate) fn small(&self) -> &SmallWriter {
@@ -716,7 +724,7 @@ fn report(drive: &PoolDrive, shares: &FileSystemShares) -> DriveReport {
 fn room_of(space: DriveStatus, whose: Use) -> ByteCount {
     match whose {
         Use::Client => above_floor(space.capacity, space.free),
-        Use::Engine | Use::Stream => space.free,
+        Use::Engine | Use::Stream | Use::Upkeep => space.free,
     }
 }
 

@@ -29,11 +29,11 @@ struct State {
 }
 
 impl State {
-    /// What tape streams have there is bounded by their memory, and takes no place from others.
+    /// What tape streams and the upkeep have there is bounded by their memory, and takes no place from
+    /// others.
     fn is_full(&self) -> bool {
-        let is_stream = |job: &Job| matches!(job, Job::Submit(wanted, _) if wanted.is_stream);
-        self.jobs.len() >= DRIVE_QUEUE_MAX
-            && self.jobs.iter().filter(|job| !is_stream(job)).count() >= DRIVE_QUEUE_MAX
+        let counts = |job: &&Job| !matches!(job, Job::Submit(wanted, _) if !wanted.counts());
+        self.jobs.len() >= DRIVE_QUEUE_MAX && self.jobs.iter().filter(counts).count() >= DRIVE_QUEUE_MAX
     }
 
     /// The job that comes next.
@@ -121,8 +121,10 @@ impl JobQueue {
         }
     }
 
-    pub(crate) fn waiting(&self) -> usize {
-        lock(&self.state).jobs.len()
+    /// Whether something waits that is not of the upkeep.
+    pub(crate) fn others_wait(&self) -> bool {
+        let is_upkeep = |job: &Job| matches!(job, Job::Submit(wanted, _) if wanted.is_upkeep());
+        !lock(&self.state).jobs.iter().all(is_upkeep)
     }
 
     /// Drops all jobs that wait, and those that wait to be queued.

@@ -56,10 +56,10 @@ impl ReadPlace {
 
 impl ReadPlace {
     /// What of the drive it is, from the first byte to the last.
-    pub(crate) fn wanted(&self, is_stream: bool) -> Wanted {
+    pub(crate) fn wanted(&self, whose: Use) -> Wanted {
         let from = self.parts.iter().map(|(at, _)| *at).min().unwrap_or(0);
         let to = self.parts.iter().map(|(at, range)| at + range.len() as u64).max().unwrap_or(from);
-        Wanted { extent: self.extent, from, to, is_stream }
+        Wanted { extent: self.extent, from, to, whose }
     }
 }
 

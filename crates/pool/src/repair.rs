@@ -11,15 +11,15 @@ use drive::{DriveError, ExtentId, PAGE};
 use crate::arena::CellBuffer;
 use crate::cell::{HEADER_BYTES, checksums_of};
 use crate::code::Code;
-use crate::config::WITNESSES_MIN;
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::fetch::{CellFault, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
-use crate::scrub::{BadShard, FINDINGS_MAX, RowCells, bad_shard, whole_row};
-use crate::shard::{Outgoing, ShardStream, Step};
+use crate::repair_rows::{Appends, Repairing, RowsAhead};
+use crate::scrub::{BadShard, FINDINGS_MAX, RowCells, bad_shard};
+use crate::shard::{ShardStream, Step};
 use crate::status::DriveSpace;
 use crate::stripe;
 
@@ -98,7 +98,7 @@ impl Repaired {
 
 /// Why shards are written anew.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Why<'a> {
+pub(crate) enum Why<'a> {
     /// They are damaged, or lost.
     Damage,
     /// Their drives are to be emptied: they are copied as they are where they are whole.
@@ -345,49 +345,68 @@ impl Pool {
         repaired: &mut Repaired,
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<(), PoolError> {
+        let claim = self.repair_room().enter(geometry.width(), bad.len());
         let preallocate = ByteCount(geometry.extent_bytes(blob.length.0, number.into()));
         let targets = targets(blob.extents(), to, bad, preallocate);
-        let moves = to.id != set.id;
         let first = u64::from(number) * geometry.rows_per_stripe;
-        let rows = geometry.rows(blob.length.0).min(first + geometry.rows_per_stripe);
-        for row in first..rows {
-            let Some(place) = whole_row(blob, geometry, row) else {
-                return Err(PoolError::Description(blob.id));
-            };
-            let mut cells = match self.cells_as_they_are(blob, geometry, &place, bad, why) {
-                Some(cells) => cells,
-                None => self.cells_for_repair(blob, (geometry, code), &place, bad),
-            };
+        let rows = first..geometry.rows(blob.length.0).min(first + geometry.rows_per_stripe);
+        let of = Repairing { pool: self, blob, geometry, code, bad, why };
+        let mut ahead = RowsAhead::new(of, rows, claim.share.ahead);
+        let cell = HEADER_BYTES + geometry.cell_bytes;
+        let mut appends = Appends::new(self, &targets, claim.share.append * cell);
+        let moves = to.id != set.id;
+        let read = self.repair_rows(of, moves, (&mut ahead, &mut appends), repaired, pace);
+        // Whatever came of it, nothing is under way of what is sealed or given up.
+        match read {
+            Ok(None) => appends.end(),
+            _ => appends.drop_rest(),
+        }
+        match read? {
+            None => self.finish(&targets, (set, to), repaired),
+            Some(why) => break_off(bad, &why, repaired),
+        }
+        Ok(())
+    }
+
+    /// Reads, computes and writes the rows of a stripe; why it was broken off, if it was.
+    fn repair_rows(
+        self: &Arc<Self>,
+        of: Repairing<'_>,
+        moves: bool,
+        (ahead, appends): (&mut RowsAhead<'_>, &mut Appends<'_>),
+        repaired: &mut Repaired,
+        pace: &mut dyn FnMut(ByteCount) -> bool,
+    ) -> Result<Option<String>, PoolError> {
+        let Repairing { blob, geometry, code, bad, .. } = of;
+        let targets = appends.targets();
+        while let Some((place, mut cells)) = ahead.next()? {
             if let Some(why) = shortage(&cells) {
-                break_off(bad, &why, repaired);
-                return Ok(());
+                return Ok(Some(why));
             }
             self.list_others(blob.id, &cells, bad);
             let good = cells.good_shards();
+            let read = good.len() * (HEADER_BYTES + geometry.payload(place.part.bytes));
             let is_whole = good.len() + cells.bad.len() == geometry.width();
             if is_whole && !code.determines(&good, &(0..geometry.data).collect::<Vec<_>>()) {
                 repaired.lose(blob.id, &place, &cells);
             }
-            if moves && !code.determines(&good, &moving(&targets)) {
+            if moves && !code.determines(&good, &moving(targets)) {
                 let why = "the stripe cannot be rebuilt: fewer shards than needed are whole";
-                break_off(bad, why, repaired);
-                return Ok(());
+                return Ok(Some(why.to_owned()));
             }
             if good.len() == geometry.width() {
-                self.drop_wrong_parity((geometry, code), &place, &mut cells, &targets)?;
+                self.drop_wrong_parity((geometry, code), (&place, ahead), &mut cells, targets)?;
             }
-            let Some(written) = self.write_row(blob, (geometry, code), &place, cells, &targets)? else {
-                break_off(bad, "the whole shards of a row contradict one another: verify the file", repaired);
-                return Ok(());
+            let Some(written) = self.write_row(of, &place, cells, (ahead, appends))? else {
+                let why = "the whole shards of a row contradict one another: verify the file";
+                return Ok(Some(why.to_owned()));
             };
             repaired.bytes.0 += written;
-            if !pace(ByteCount(written)) {
-                break_off(bad, "broken off", repaired);
-                return Ok(());
+            if !pace(ByteCount(read as u64 + written)) {
+                return Ok(Some("broken off".to_owned()));
             }
         }
-        self.finish(&targets, (set, to), repaired);
-        Ok(())
+        Ok(None)
     }
 
     /// Cells that are wrong although nobody asked for their shards to be repaired are to be repaired too.
@@ -399,65 +418,18 @@ impl Pool {
         }
     }
 
-    /// The cells of shards that are copied, if all are whole: what is moved costs one read of each.
-    fn cells_as_they_are(
-        self: &Arc<Self>,
-        blob: &BlobDescription,
-        geometry: &Geometry,
-        place: &RowPlace,
-        bad: &[BadShard],
-        why: Why<'_>,
-    ) -> Option<RowCells> {
-        if why == Why::Damage {
-            return None;
-        }
-        let shards: BTreeSet<usize> = bad.iter().map(|bad| usize::from(bad.shard)).collect();
-        assert_eq!(shards.len(), bad.len(), "each shard of a stripe is named once");
-        let cells = self.some_cells(blob, geometry, place, shards);
-        cells.bad.is_empty().then_some(cells)
-    }
-
-    /// The cells of a row that a repair of the bad shards is made from. A locally repairable code reads the
-    /// group of a loss and no more, as long as the group is whole and the loss is a loss; a cell of the group
-    /// that does not belong to its row is then found by the next scrub, from the global parity. Else every
-    /// cell of the row is read, and those that are not needed bear witness.
-    fn cells_for_repair(
-        self: &Arc<Self>,
-        blob: &BlobDescription,
-        (geometry, code): (&Geometry, &Code),
-        place: &RowPlace,
-        bad: &[BadShard],
-    ) -> RowCells {
-        let lost: Vec<usize> = bad.iter().map(|bad| usize::from(bad.shard)).collect();
-        let away = place.missing(self);
-        let may_be_read = |shard: &usize| !lost.contains(shard) && !away.contains(shard);
-        let others: Vec<usize> = (0..geometry.width()).filter(may_be_read).collect();
-        if geometry.code.local > 0
-            && usize::from(geometry.code.global) >= WITNESSES_MIN
-            && let Some(sources) = code.sources(&others, &lost)
-            && sources.len() < geometry.data
-        {
-            let shards = sources.iter().chain(&lost).copied().collect();
-            let cells = self.some_cells(blob, geometry, place, shards);
-            let is_as_expected = |shard: &usize| cells.good.contains_key(shard) != lost.contains(shard);
-            if sources.iter().chain(&lost).all(is_as_expected) {
-                return cells;
-            }
-        }
-        self.row_cells(blob, geometry, place)
-    }
-
     /// Takes parity that does not belong to the data out of the good cells of a whole row, so that it is
     /// computed anew. Where all of several parity cells are wrong the data is the suspect: they stay as they
     /// are, for the checksums of the file to decide.
     fn drop_wrong_parity(
         &self,
         (geometry, code): (&Geometry, &Code),
-        place: &RowPlace,
+        (place, ahead): (&RowPlace, &mut RowsAhead<'_>),
         cells: &mut RowCells,
         targets: &[Target],
     ) -> Result<(), PoolError> {
-        let wrong = self.wrong_parity(geometry, code, place, &cells.good)?;
+        let memory = ahead.memory(geometry.parity);
+        let wrong = self.wrong_parity((geometry, code), place, &cells.good, memory)?;
         if code.blames_data(&wrong) {
             for target in targets.iter().filter(|target| wrong.contains(&usize::from(target.bad.shard))) {
                 target.refuse("no parity of a row belongs to its data: verify the file");
@@ -472,12 +444,12 @@ impl Pool {
     /// the row contradicts a whole cell of it.
     fn write_row(
         self: &Arc<Self>,
-        blob: &BlobDescription,
-        (geometry, code): (&Geometry, &Code),
+        Repairing { blob, geometry, code, .. }: Repairing<'_>,
         place: &RowPlace,
         mut cells: RowCells,
-        targets: &[Target],
+        (ahead, appends): (&mut RowsAhead<'_>, &mut Appends<'_>),
     ) -> Result<Option<u64>, PoolError> {
+        let targets = appends.targets();
         let payload = geometry.payload(place.part.bytes);
         let range = HEADER_BYTES..HEADER_BYTES + payload;
         let missing: Vec<usize> = targets
@@ -495,8 +467,7 @@ impl Pool {
             true => Vec::new(),
             false => good.into_iter().filter(|shard| !basis.contains(shard)).collect(),
         };
-        let mut buffers =
-            self.scrub_arena().acquire(missing.len() + witnesses.len() + unknown.len(), Use::Engine);
+        let mut buffers = ahead.memory(missing.len() + witnesses.len() + unknown.len());
         let raw = buffers.split_off(missing.len() + witnesses.len());
         if !missing.is_empty() {
             let present: Vec<(usize, &[u8])> = cells
@@ -543,16 +514,17 @@ impl Pool {
         }
         let mut written = 0;
         let mut rows = Vec::with_capacity(targets.len());
-        for target in targets {
+        for (number, target) in targets.iter().enumerate() {
             match cells.good.remove(&usize::from(target.bad.shard)) {
+                Some(_) if target.stream.has_failed() => {}
                 Some(cell) => {
                     written += range.end as u64;
-                    rows.push((target, cell));
+                    rows.push((number, cell));
                 }
                 None => target.refuse("a row that cannot be rebuilt could not be read as it is, either"),
             }
         }
-        self.append(rows, range.end);
+        appends.add(rows, range.end);
         Ok(Some(written))
     }
 
@@ -594,30 +566,9 @@ impl Pool {
         gather.wait_unless(|_| present.device.is_away()).pop().flatten()
     }
 
-    /// Appends a cell to each target, and waits.
-    fn append(&self, rows: Vec<(&Target, CellBuffer)>, length: usize) {
-        let append = |cell| Step::Append(Outgoing::Cell(cell, length));
-        self.on_targets(rows.into_iter().map(|(target, cell)| (target, append(cell))));
-    }
-
     /// Has a step done for each target and waits; what does not come back has failed.
     pub(crate) fn on_targets<'a>(&self, steps: impl Iterator<Item = (&'a Target, Step)>) {
-        let gather = Gather::new();
-        let mut asked = Vec::new();
-        for (number, (target, step)) in steps.enumerate() {
-            let Some(present) = self.drive(target.stream.drive).and_then(PoolDrive::present) else {
-                target.stream.fail();
-                continue;
-            };
-            let ticket = gather.ticket();
-            target.stream.queue(&present, step, move || ticket.done(number));
-            asked.push((number, target, present));
-        }
-        let done = gather.wait_unless(|done| {
-            asked.iter().all(|(number, _, present)| done.contains(number) || present.device.is_away())
-        });
-        let lost = asked.iter().filter(|(number, ..)| !done.contains(number));
-        lost.for_each(|(_, target, _)| target.stream.fail());
+        self.begin_on_targets(steps).wait();
     }
 
     /// Seals all targets. A stripe counts as moved only if every one of its shards did.
@@ -677,7 +628,7 @@ pub(crate) fn targets(blob: BlobId, to: &StripeSet, bad: &[BadShard], preallocat
     let target = |bad: &BadShard| {
         let drive = to.drives.get(usize::from(bad.shard)).copied().unwrap_or(bad.drive);
         let id = ExtentId { blob, stripe: bad.stripe, shard: bad.shard };
-        let stream = Arc::new(ShardStream::replacing(id, drive, preallocate));
+        let stream = Arc::new(ShardStream::replacing(id, drive, preallocate).used_by(Use::Upkeep));
         let (computed, left) = (AtomicU64::new(0), AtomicU64::new(0));
         Target { bad: *bad, stream, refusal: OnceLock::new(), computed, left }
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::{BlobDescription, ByteCount, DriveGroup, StreamChecksums};
+use blob::Use;
 
 use crate::error::PoolError;
 use crate::pool::Pool;
@@ -33,7 +34,7 @@ impl Pool {
         blob: &BlobDescription,
         group: DriveGroup,
     ) -> Result<BlobRewrite, PoolError> {
-        let writer = self.create_anew(blob, group)?.with_checksums();
+        let writer = self.create_anew(blob, group)?.with_checksums().used_by(Use::Upkeep);
         let (pool, blob, read) = (Arc::clone(self), blob.clone(), StreamChecksums::default());
         Ok(BlobRewrite { pool, blob, writer, read })
     }
@@ -58,7 +59,8 @@ impl BlobRewrite {
         if step.0 == 0 {
             return Ok(None);
         }
-        let mut reader = self.pool.read(&self.blob, from, step)?.with_checksums();
+        let reader = self.pool.read(&self.blob, from, step)?.with_checksums();
+        let mut reader = reader.used_by(Use::Upkeep);
         while let Some(piece) = reader.next()? {
             let sums = piece.checksums().unwrap_or_else(|| StreamChecksums::of(&piece));
             self.read = self.read.combine(sums, piece.len() as u64);

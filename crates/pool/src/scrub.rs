@@ -148,6 +148,43 @@ impl RowCells {
     }
 }
 
+/// Cells of one row that drives were asked for.
+pub(crate) struct AskedCells {
+    place: RowPlace,
+    shards: BTreeSet<usize>,
+    /// Those whose drives answered.
+    asked: BTreeSet<usize>,
+    gather: Arc<Gather<Fetched>>,
+}
+
+impl AskedCells {
+    /// The memory that they have, in cells.
+    pub(crate) fn cells(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Waits for them.
+    pub(crate) fn wait(self, pool: &Pool) -> (RowPlace, RowCells) {
+        let AskedCells { place, shards, asked, gather } = self;
+        let mut cells = RowCells { good: BTreeMap::new(), bad: BTreeMap::new() };
+        for Fetched { shard, cell, .. } in pool.wait_for_cells(&gather, &place, &asked) {
+            match cell {
+                Ok(cell) => drop(cells.good.insert(shard, cell)),
+                Err(fault) => drop(cells.bad.insert(shard, fault)),
+            }
+        }
+        let count = shards.len();
+        for shard in shards {
+            if !cells.good.contains_key(&shard) {
+                // Its drive was set aside, or was not there before.
+                cells.bad.entry(shard).or_insert(CellFault::NoDrive);
+            }
+        }
+        assert_eq!(cells.good.len() + cells.bad.len(), count, "each cell is good or bad");
+        (place, cells)
+    }
+}
+
 impl Pool {
     /// Reads and checks a blob: of a striped one every cell of every shard, parity included, of a segment
     /// the records of `pieces` in every copy. `pace` is told of the bytes read, row by row, and may wait; it
@@ -209,6 +246,7 @@ impl Pool {
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<ScrubReport, PoolError> {
         let (geometry, code) = self.layout(blob, shape)?;
+        let _claim = self.repair_room().enter(geometry.width(), 1);
         let mut report = ScrubReport { complete: true, ..ScrubReport::default() };
         // Shards of which nothing is to be had are reported once a stripe.
         let mut gone: BTreeSet<BadShard> = BTreeSet::new();
@@ -228,7 +266,8 @@ impl Pool {
             note_row(&mut report, blob.id, &place, &cells, &mut gone);
             note_lost(&mut report, (&geometry, &code), &place, &cells);
             if cells.bad.is_empty() {
-                for shard in self.wrong_parity(&geometry, &code, &place, &cells.good)? {
+                let memory = self.scrub_arena().acquire(geometry.parity, Use::Upkeep);
+                for shard in self.wrong_parity((&geometry, &code), &place, &cells.good, memory)? {
                     let row = place.row_in_stripe;
                     report.find(blob.id, bad_shard(&place, shard), Some(row), Fault::Parity);
                 }
@@ -260,27 +299,33 @@ impl Pool {
         place: &RowPlace,
         shards: BTreeSet<usize>,
     ) -> RowCells {
+        let buffers = self.scrub_arena().acquire(self.there(place, &shards), Use::Upkeep);
+        self.ask_cells(blob, geometry, place.clone(), shards, buffers).wait(self).1
+    }
+
+    /// How many of these shards of a row have a drive that answers.
+    pub(crate) fn there(&self, place: &RowPlace, shards: &BTreeSet<usize>) -> usize {
+        shards.iter().filter(|shard| !self.is_silent(place, **shard)).count()
+    }
+
+    /// Asks for the cells of some shards of a row, as far as there are buffers for them: for those whose
+    /// drives answer.
+    pub(crate) fn ask_cells(
+        &self,
+        blob: &BlobDescription,
+        geometry: &Geometry,
+        place: RowPlace,
+        shards: BTreeSet<usize>,
+        buffers: Vec<CellBuffer>,
+    ) -> AskedCells {
         let gather = Gather::new();
-        let buffers = self.scrub_arena().acquire(shards.len(), Use::Engine);
-        for (shard, buffer) in shards.iter().zip(buffers) {
-            place.fetch(self, geometry, blob, (*shard, buffer), Check::Whole, &gather);
+        let there = shards.iter().copied().filter(|shard| !self.is_silent(&place, *shard));
+        let asked: Vec<(usize, CellBuffer)> = there.zip(buffers).collect();
+        let of = asked.iter().map(|(shard, _)| *shard).collect();
+        for cell in asked {
+            place.fetch(self, geometry, blob, cell, Check::Whole, &gather);
         }
-        let mut cells = RowCells { good: BTreeMap::new(), bad: BTreeMap::new() };
-        for Fetched { shard, cell, .. } in self.wait_for_cells(&gather, place, &shards) {
-            match cell {
-                Ok(cell) => drop(cells.good.insert(shard, cell)),
-                Err(fault) => drop(cells.bad.insert(shard, fault)),
-            }
-        }
-        let count = shards.len();
-        for shard in shards {
-            if !cells.good.contains_key(&shard) {
-                // Its drive was set aside meanwhile.
-                cells.bad.entry(shard).or_insert(CellFault::NoDrive);
-            }
-        }
-        assert_eq!(cells.good.len() + cells.bad.len(), count, "each cell is good or bad");
-        cells
+        AskedCells { place, shards, asked: of, gather }
     }
 
     /// Waits for cells, but for those whose drive is set aside meanwhile.
@@ -305,16 +350,16 @@ impl Pool {
     /// The parity shards of a whole row that are not the code of its data.
     pub(crate) fn wrong_parity(
         &self,
-        geometry: &Geometry,
-        code: &Code,
+        (geometry, code): (&Geometry, &Code),
         place: &RowPlace,
         good: &BTreeMap<usize, CellBuffer>,
+        mut coded: Vec<CellBuffer>,
     ) -> Result<Vec<usize>, PoolError> {
         let range = HEADER_BYTES..HEADER_BYTES + geometry.payload(place.part.bytes);
         let data: Vec<&[u8]> =
             good.range(..geometry.data).map(|(_, cell)| &cell.as_slice()[range.clone()]).collect();
         assert_eq!(data.len(), geometry.data, "parity is computed from all data");
-        let mut coded = self.scrub_arena().acquire(geometry.parity, Use::Engine);
+        assert_eq!(coded.len(), geometry.parity, "each parity cell is computed");
         let mut parity: Vec<&mut [u8]> =
             coded.iter_mut().map(|cell| &mut cell.as_mut_slice()[range.clone()]).collect();
         code.encode(&data, &mut parity)?;

@@ -6,6 +6,7 @@ use threads::Mutex;
 
 use base::planted::{Bug, is_planted};
 use base::{ByteCount, DriveId};
+use blob::Use;
 use drive::{AlignedBuffer, DriveError, ExtentId, QueuedExtent, WriteOperation, WriteStep};
 
 use crate::arena::CellBuffer;
@@ -22,8 +23,8 @@ pub(crate) struct ShardStream {
     preallocate: ByteCount,
     /// Whether it takes the place of an extent that may be there, once it is sealed.
     replaces: bool,
-    /// Whether its bytes come from a tape.
-    is_stream: bool,
+    /// For whom it is written.
+    whose: Use,
     /// Steps queued so far, and bytes of appends.
     queued: AtomicU64,
     queued_bytes: AtomicU64,
@@ -106,7 +107,7 @@ impl ShardStream {
             drive,
             preallocate,
             replaces: false,
-            is_stream: false,
+            whose: Use::Engine,
             queued: AtomicU64::new(0),
             queued_bytes: AtomicU64::new(0),
             progress: Mutex::default(),
@@ -124,10 +125,10 @@ impl ShardStream {
         ShardStream { replaces: true, ..ShardStream::new(id, drive, preallocate) }
     }
 
-    /// Says whether its bytes come from a tape, before the first.
+    /// Says for whom it is written, before the first byte.
     #[must_use]
-    pub(crate) fn of_stream(self, is_stream: bool) -> Self {
-        ShardStream { is_stream, ..self }
+    pub(crate) fn used_by(self, whose: Use) -> Self {
+        ShardStream { whose, ..self }
     }
 
     /// Queues a step behind the earlier ones; `then` is called when it is over, whatever came of it. Nothing
@@ -144,7 +145,7 @@ impl ShardStream {
         let number = self.queued.fetch_add(1, Ordering::Relaxed);
         let bytes = if let Step::Append(bytes) = &step { bytes.bytes().len() as u64 } else { 0 };
         let from = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let wanted = Wanted { extent: self.id, from, to: from + bytes, is_stream: self.is_stream };
+        let wanted = Wanted { extent: self.id, from, to: from + bytes, whose: self.whose };
         let pending = Pending { stream: Arc::clone(self), is_over: false };
         let queued = QueuedStep { pending, number, step, then };
         present.write(wanted, Box::new(move |device, flight| queued.begin(device, flight)));

@@ -72,7 +72,7 @@ impl Stripe {
         let shards = set.drives.iter().enumerate().map(|(shard, drive)| {
             let shard = u8::try_from(shard).unwrap_or(u8::MAX);
             let id = ExtentId { blob: blob.extents(), stripe: number, shard };
-            Arc::new(ShardStream::new(id, *drive, preallocate).of_stream(whose == Use::Stream))
+            Arc::new(ShardStream::new(id, *drive, preallocate).used_by(whose))
         });
         let shards = shards.collect();
         Stripe {

@@ -208,7 +208,13 @@ impl Pool {
         self.watch().repairs()
     }
 
-    /// Whether clients wait for drives at this moment.
+    /// How many stripes may be repaired at once: as many as there is memory for.
+    #[must_use]
+    pub fn repairs_at_once(&self) -> usize {
+        self.repair_room().shares.at_once
+    }
+
+    /// Whether clients or tape streams wait for drives at this moment.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.drives().filter_map(PoolDrive::present).any(|present| present.is_busy())

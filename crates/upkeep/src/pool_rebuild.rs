@@ -10,7 +10,8 @@ use pool::{BadShard, MovedStripe, PieceState, PoolError, Repaired};
 use crate::Upkeep;
 use crate::findings::Found;
 use crate::left_behind::OldShards;
-use crate::scrub::{Scrubber, pace};
+use crate::rebuild_workers::{self, Finds, Outcome, StripeOf};
+use crate::scrub::{Scrubber, pace, pace_rebuild};
 use ground::ArchiveError;
 
 /// Blobs looked up together.
@@ -31,6 +32,16 @@ pub(crate) fn shards_on(blob: &BlobDescription, drives: &BTreeSet<DriveId>) -> V
     shards
 }
 
+/// What came of the repair of some shards of a blob.
+pub(crate) struct Mended {
+    blob: BlobId,
+    repaired: Repaired,
+    /// A shard stays as it was: its drive does not answer, or too few others are whole.
+    left_out: bool,
+    /// What is to be removed when all readers have left; an error if the catalogue could not be told.
+    old: Result<Vec<OldShards>, ArchiveError>,
+}
+
 /// Repairs the bad shards of a blob, but for those of a drive that does not answer and is not given up, and
 /// tells the catalogue of what moved. Called within a reading of the gate. Gives what is to be removed when
 /// all readers have left. `lost_values`: values of a segment that are known to be whole in no copy.
@@ -41,30 +52,49 @@ pub(crate) fn repair(
     lost_values: usize,
 ) -> Result<Vec<OldShards>, ArchiveError> {
     let upkeep = &Arc::clone(&scrubber.upkeep);
+    let mut pacing = |bytes: ByteCount| pace(upkeep, bytes);
+    let mended = mend(upkeep, scrubber.given_up(), (blob, bad, lost_values), &mut pacing)?;
+    hear(scrubber, mended)
+}
+
+/// As [`repair`], by whichever thread; then the scrubber is to [`hear`] of it.
+fn mend(
+    upkeep: &Upkeep,
+    given_up: &BTreeSet<DriveId>,
+    (blob, bad, lost_values): (&BlobDescription, &BTreeSet<BadShard>, usize),
+    pacing: &mut dyn FnMut(ByteCount) -> bool,
+) -> Result<Mended, ArchiveError> {
     let silent = upkeep.pool.silent_drives();
-    let waits = |drive: &DriveId| silent.contains(drive) && !scrubber.given_up().contains(drive);
+    let waits = |drive: &DriveId| silent.contains(drive) && !given_up.contains(drive);
     let asked = bad.len();
     let bad: BTreeSet<BadShard> = bad.iter().filter(|bad| !waits(&bad.drive)).copied().collect();
-    scrubber.has_left_out |= bad.len() < asked;
+    let mut left_out = bad.len() < asked;
     if bad.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Mended { blob: blob.id, repaired: Repaired::default(), left_out, old: Ok(Vec::new()) });
     }
-    let mut pacing = |bytes: ByteCount| pace(upkeep, bytes);
-    let mut repaired = with_sealed(upkeep, || upkeep.pool.repair(blob, &bad, &mut pacing))?;
+    let mut repaired = with_sealed(upkeep, || upkeep.pool.repair(blob, &bad, pacing))?;
     if lost_values > 0 {
         let why = format!("written anew, but {lost_values} of its values are whole in no copy");
         repaired.failed.extend(repaired.in_place.drain(..).map(|bad| (bad, why.clone())));
     }
     let failed = repaired.failed.iter().map(|(bad, _)| bad.stripe);
-    let left_out: BTreeSet<u32> = failed.chain(repaired.lost.iter().map(|row| row.stripe)).collect();
-    for stripe in left_out {
+    let not_whole: BTreeSet<u32> = failed.chain(repaired.lost.iter().map(|row| row.stripe)).collect();
+    for stripe in not_whole {
         // Of what no drive holds any more nothing is to come.
         let is_lost = matches!(upkeep.pool.stripe_state(blob, stripe), Ok(PieceState::Gone))
             && upkeep.note_lost_stripe(blob.id, stripe);
-        scrubber.has_left_out |= !is_lost;
+        left_out |= !is_lost;
     }
-    tell(scrubber, blob.id, &repaired);
-    record_moves(upkeep, blob, repaired.moved)
+    let old = record_moves(upkeep, blob, repaired.moved.clone());
+    Ok(Mended { blob: blob.id, repaired, left_out, old })
+}
+
+/// Tells what came of a repair, and gives what is to be removed when all readers have left.
+fn hear(scrubber: &mut Scrubber, mended: Mended) -> Result<Vec<OldShards>, ArchiveError> {
+    let Mended { blob, repaired, left_out, old } = mended;
+    scrubber.has_left_out |= left_out;
+    tell(scrubber, blob, &repaired);
+    old
 }
 
 /// Writes shards anew; of a segment that is still written to, once it is sealed.
@@ -193,41 +223,76 @@ fn tell(scrubber: &mut Scrubber, blob: BlobId, repaired: &Repaired) {
 }
 
 /// Rebuilds what is on drives that are given up onto others, and on replaced drives in place: first the
-/// stripes that bear no further loss, then those that bear one, and so on.
-pub(crate) fn all(
-    scrubber: &mut Scrubber,
-    replaced: &BTreeSet<DriveId>,
-) -> Result<Vec<OldShards>, ArchiveError> {
+/// stripes that bear no further loss, then those that bear one, and so on; of each kind several at once.
+pub(crate) fn all(scrubber: &mut Scrubber, replaced: &BTreeSet<DriveId>) -> Result<(), ArchiveError> {
     let upkeep = Arc::clone(&scrubber.upkeep);
-    let wanting: BTreeSet<DriveId> = scrubber.given_up().union(replaced).copied().collect();
+    let given_up = scrubber.given_up().clone();
+    let wanting: BTreeSet<DriveId> = given_up.union(replaced).copied().collect();
     upkeep.forget_lost_stripes();
     let mut first_error = None;
     for left in 0..=usize::from(u8::MAX) {
-        let (mut after, mut higher) = (None, false);
-        loop {
-            let page = upkeep.blob_page(after, PAGE)?;
-            let Some((last, _)) = page.last() else { break };
-            after = Some(*last);
-            for blob in page.into_iter().filter_map(|(_, blob)| blob) {
-                let (now, later) = bad_at(&blob, &wanting, left);
-                higher |= later;
-                if now.is_empty() {
-                    continue;
-                }
-                if let Err(error) = rebuild_one(scrubber, blob.id, &wanting, left) {
-                    tracing::error!(blob = %blob.id, %error, "a blob cannot be rebuilt");
-                    first_error.get_or_insert(error);
-                }
-                if upkeep.stopping() {
-                    return Ok(Vec::new());
-                }
-            }
+        // While stripes move by other threads nothing may be removed that the catalogue does not name: what
+        // one of them has written is not there yet.
+        scrubber.remove_left_behind();
+        let mut level =
+            Level { scrubber, wanting: &wanting, left, after: None, higher: false, first_error: None };
+        let repair = |stripe| rebuild_one(&upkeep, &given_up, stripe, (&wanting, left));
+        rebuild_workers::run(upkeep.pool.repairs_at_once(), &mut level, || upkeep.stopping(), repair)?;
+        let (higher, error) = (level.higher, level.first_error);
+        first_error = first_error.or(error);
+        if upkeep.stopping() {
+            return Ok(());
         }
         if !higher {
             break;
         }
     }
-    first_error.map_or(Ok(Vec::new()), Err)
+    scrubber.remove_left_behind();
+    first_error.map_or(Ok(()), Err)
+}
+
+/// The stripes that bear so many further losses.
+struct Level<'a> {
+    scrubber: &'a mut Scrubber,
+    wanting: &'a BTreeSet<DriveId>,
+    left: usize,
+    /// Blobs up to this one were looked at.
+    after: Option<BlobId>,
+    /// There are stripes that bear more.
+    higher: bool,
+    first_error: Option<ArchiveError>,
+}
+
+impl Finds for Level<'_> {
+    fn more(&mut self) -> Result<Option<Vec<rebuild_workers::Found>>, ArchiveError> {
+        let page = self.scrubber.upkeep.blob_page(self.after, PAGE)?;
+        let Some((last, _)) = page.last() else { return Ok(None) };
+        self.after = Some(*last);
+        let mut found = Vec::new();
+        for blob in page.into_iter().filter_map(|(_, blob)| blob) {
+            let (now, later) = bad_at(&blob, self.wanting, self.left);
+            self.higher |= later;
+            let stripes: BTreeSet<u32> = now.iter().map(|bad| bad.stripe).collect();
+            for stripe in stripes {
+                let set = usize::try_from(stripe).ok().and_then(|stripe| blob.stripes.get(stripe));
+                let drives = set.into_iter().flat_map(|set| &set.drives).copied();
+                let read = drives.filter(|drive| !self.wanting.contains(drive)).collect();
+                found.push(((blob.id, stripe), read));
+            }
+        }
+        Ok(Some(found))
+    }
+
+    fn over(&mut self, blob: BlobId, outcome: Outcome) {
+        let heard = outcome.and_then(|mended| mended.map_or(Ok(Vec::new()), |it| hear(self.scrubber, it)));
+        match heard {
+            Ok(old) => self.scrubber.leave(old),
+            Err(error) => {
+                tracing::error!(%blob, %error, "a blob cannot be rebuilt");
+                self.first_error.get_or_insert(error);
+            }
+        }
+    }
 }
 
 /// The shards to be rebuilt in stripes that bear `left` further losses, and whether there are stripes that
@@ -246,22 +311,19 @@ fn bad_at(blob: &BlobDescription, wanting: &BTreeSet<DriveId>, left: usize) -> (
     (now, later)
 }
 
-/// One blob, its description read anew within the gate.
+/// One stripe, its description read anew within the gate.
 fn rebuild_one(
-    scrubber: &mut Scrubber,
-    id: BlobId,
-    wanting: &BTreeSet<DriveId>,
-    left: usize,
-) -> Result<(), ArchiveError> {
-    scrubber.remove_left_behind();
-    let upkeep = Arc::clone(&scrubber.upkeep);
-    let reading = upkeep.gate.enter();
-    let Some(blob) = upkeep.read(|view| view.blob(id))? else { return Ok(()) };
-    let (bad, _) = bad_at(&blob, wanting, left);
-    let moved = repair(scrubber, &blob, &bad, 0)?;
-    drop(reading);
-    scrubber.leave(moved);
-    Ok(())
+    upkeep: &Upkeep,
+    given_up: &BTreeSet<DriveId>,
+    (id, stripe): StripeOf,
+    (wanting, left): (&BTreeSet<DriveId>, usize),
+) -> Outcome {
+    let _reading = upkeep.gate.enter();
+    let Some(blob) = upkeep.read(|view| view.blob(id))? else { return Ok(None) };
+    let (mut bad, _) = bad_at(&blob, wanting, left);
+    bad.retain(|bad| bad.stripe == stripe);
+    let mut pacing = |bytes: ByteCount| pace_rebuild(upkeep, bytes);
+    mend(upkeep, given_up, (&blob, &bad, 0), &mut pacing).map(Some)
 }
 
 #[cfg(test)]

@@ -439,7 +439,7 @@ impl Scrubber {
             if let Err(error) = self.find_lost_stripes(&orders.replaced) {
                 tracing::error!(%error, "not all lost files were found; the next pass finds the others");
             }
-            self.leave(rebuilt?);
+            rebuilt?;
             // Else the mark on them stays: they are rebuilt after a rest, when a drive comes back, and at the
             // next start.
             let stopped = self.upkeep.stopping();
@@ -779,6 +779,13 @@ impl Scrubber {
         }
         Ok(helped)
     }
+}
+
+/// As [`pace`], of a rebuild: what clients want goes first at each drive, but for a share, so that what bears
+/// few further losses does not wait for a time without clients.
+pub(crate) fn pace_rebuild(upkeep: &Upkeep, bytes: ByteCount) -> bool {
+    upkeep.pool.pace(bytes.0);
+    !upkeep.stopping()
 }
 
 /// Lets clients go first, for a while, and then stands in line with them for what tape streams leave. `false`
