@@ -188,8 +188,9 @@ enum Refusal {
     Version(u32),
 }
 
-/// Whether a file is a record, or was becoming one.
-pub(crate) fn is_its_file(name: &OsStr) -> bool {
+/// Whether a file of this name is the record of a burn-in, or was becoming one.
+#[must_use]
+pub fn is_burn_in_file(name: &OsStr) -> bool {
     name == FILE_NAME || name == TEMPORARY
 }
 

@@ -628,7 +628,7 @@ fn clear_replacements(path: &Path) -> Result<(), DriveOpenError> {
 /// Whether nothing is in a directory, but for the record of a burn-in.
 pub(crate) fn holds_nothing(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
-        if !burn_in::is_its_file(&entry?.file_name()) {
+        if !burn_in::is_burn_in_file(&entry?.file_name()) {
             return Ok(false);
         }
     }
@@ -648,7 +648,7 @@ fn is_none_of_others(entry: &fs::DirEntry, unfilled: bool) -> bool {
     let name = entry.file_name();
     name == "lost+found"
         || superblock::is_temporary(&name)
-        || burn_in::is_its_file(&name)
+        || burn_in::is_burn_in_file(&name)
         || name == UNFILLED && unfilled
         || name == EXTENTS && is_hollow(entry)
 }

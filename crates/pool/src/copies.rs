@@ -15,6 +15,8 @@ use crate::status::DriveSpace;
 pub struct Copied {
     /// Where the segment is to stand, first on the drives on which it stands.
     pub to: StripeSet,
+    /// The further copies, written or not.
+    pub further: Vec<BadShard>,
     /// Why it is not to stand there for now: not all copies are written. The first reason.
     pub failure: Option<String>,
 }
@@ -53,6 +55,6 @@ impl Pool {
         let written = repaired.in_place.len() + repaired.failed.len();
         assert_eq!(written, further.len(), "each copy is written, or it is said why not");
         let failure = repaired.failed.into_iter().next().map(|(_, why)| why);
-        Ok(Copied { to, failure })
+        Ok(Copied { to, further, failure })
     }
 }

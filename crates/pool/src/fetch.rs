@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::{BlobDescription, BlobId, StreamChecksums, StripeSet};
+use blob::Use;
 use drive::{DriveError, ExtentId};
 
 use crate::arena::CellBuffer;
@@ -201,7 +202,10 @@ impl RowPlace {
         present.read(cell.place(), buffer, move |device, mut buffer, read| {
             let bytes = &mut buffer.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
             let read = cell.check(device, read, (check, listed), bytes);
-            device.watch.took(device.group(), asked);
+            // A repair's read waits behind all others: it says nothing of how late a client's is.
+            if buffer.whose() != Use::Upkeep {
+                device.watch.took(device.group(), asked);
+            }
             let cell = read.map(|sums| {
                 if let Some(sums) = sums {
                     buffer.keep_sums(HEADER_BYTES..HEADER_BYTES + identity.valid as usize, sums);

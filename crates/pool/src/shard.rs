@@ -279,7 +279,10 @@ impl<T: FnOnce() + Send> Writing<T> {
         let stream = &pending.stream;
         let bytes = if let Step::Append(bytes) = &step { bytes.bytes().len() } else { 0 };
         stream.appended.fetch_add(bytes as u64, Ordering::Relaxed);
-        if result.is_ok() {
+        // The appends of repairs are much longer than those of others, and a drive that is filled gets few
+        // others.
+        let is_repaired = stream.whose == Use::Upkeep;
+        if result.is_ok() && !is_repaired {
             let kind = if matches!(step, Step::Append(_)) { Kind::Append } else { Kind::Sync };
             device.took(kind, turn.flight());
         }

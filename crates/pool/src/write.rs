@@ -396,7 +396,8 @@ impl BlobWriter {
         let Some(stripe) = &mut self.closing else { return Ok(()) };
         self.pool.mend(stripe, &self.geometry, &self.code)?;
         assert!(stripe.shards.iter().all(|shard| shard.is_sealed()), "every shard is synced on its drive");
-        if let Some(claim) = &mut self.claim {
+        let is_in_group = self.pool.group_of_drives(&stripe.set.drives) == self.group;
+        if let Some(claim) = self.claim.as_mut().filter(|_| is_in_group) {
             claim.is_written(self.geometry.code.raw(self.geometry.stripe_bytes()));
         }
         self.done.push(stripe.set.clone());

@@ -2,6 +2,7 @@
 //!
 //! What is not proven to be blank is left alone: a disk with data on it that is formatted cannot be had back.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -94,13 +95,14 @@ enum Own {
 }
 
 /// Makes an XFS of this UUID on a disk that is proven to be blank, or finds the one that was made by the same
-/// words before and is whole. `device`: such as `sdd`, which nothing is known to use.
+/// words before and is whole. `device`: such as `sdd`, which nothing is known to use; `is_ours`: the names of
+/// what may be in it by then.
 ///
 /// # Errors
 /// [`NotMade`]; nothing is written to a disk that is not blank.
-pub fn file_system(device: &str, uuid: &str) -> Result<(), NotMade> {
+pub fn file_system(device: &str, uuid: &str, is_ours: fn(&OsStr) -> bool) -> Result<(), NotMade> {
     match own(device, uuid)? {
-        Own::Whole => return is_empty(device),
+        Own::Whole => return is_empty(device, is_ours),
         Own::Half => return Err(NotMade::HalfMade(device.to_owned())),
         Own::No => is_blank(device)?,
     }
@@ -195,8 +197,8 @@ fn of_superblock(bytes: &[u8], uuid: &str) -> Own {
     }
 }
 
-/// Whether nothing is in the file system of a device, which is looked at where nobody else sees it.
-fn is_empty(device: &str) -> Result<(), NotMade> {
+/// Whether nothing of others is in the file system of a device, which is looked at where nobody else sees it.
+fn is_empty(device: &str, is_ours: fn(&OsStr) -> bool) -> Result<(), NotMade> {
     let place = Path::new(LOOK_AT);
     let failed = |error: io::Error| NotMade::Program(format!("looking at {LOOK_AT}"), error.to_string());
     match fs::create_dir(place) {
@@ -204,7 +206,7 @@ fn is_empty(device: &str) -> Result<(), NotMade> {
         _ => {}
     }
     program("mount", &["-t", "xfs", "-o", "ro", &format!("/dev/{device}"), LOOK_AT])?;
-    let found = fs::read_dir(place).map(|mut entries| entries.next().is_some());
+    let found = has_others(place, is_ours);
     unmount(place)?;
     // Left behind, it is in nobody's way.
     let _ = fs::remove_dir(place);
@@ -212,6 +214,15 @@ fn is_empty(device: &str) -> Result<(), NotMade> {
         true => Err(NotMade::NotEmpty(device.to_owned())),
         false => Ok(()),
     }
+}
+
+fn has_others(place: &Path, is_ours: fn(&OsStr) -> bool) -> io::Result<bool> {
+    for entry in fs::read_dir(place)? {
+        if !is_ours(&entry?.file_name()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Unmounts what a call before this one was looking at when it was killed.

@@ -287,6 +287,9 @@ impl Scheduler {
                 self.try_host_now(now);
                 self.migrate_now(class, now);
             }
+            Event::MigrateForRoom { classes, tape_pools } => {
+                self.migrate_for_room(&classes, &tape_pools, now);
+            }
             Event::SealEnded(class) => self.seal_ended(class, now),
             Event::Wanted { file, bytes, since, priority, share, copies } => {
                 self.recall.want(&WantedFile { file, bytes, since, priority, share, copies });

@@ -1,6 +1,6 @@
 //! When the files of a class are gathered into containers.
 
-use base::{ByteCount, ClassId, Timestamp};
+use base::{ByteCount, ClassId, TapePoolId, Timestamp};
 
 use crate::scheduler::{Scheduler, ripe_at};
 use crate::{Action, Backlog, ClassPolicy};
@@ -86,6 +86,23 @@ impl Scheduler {
         }
         // Tried at once; the next rest is longer all the same.
         self.resting.retain(|_, rest| rest.idle_of.is_none());
+        self.settle_now();
+    }
+
+    /// As [`Scheduler::migrate_now`], of these alone: no rest is cut short, since nobody has mended anything.
+    pub(crate) fn migrate_for_room(
+        &mut self,
+        classes: &[ClassId],
+        tape_pools: &[TapePoolId],
+        now: Timestamp,
+    ) {
+        for class in classes {
+            self.classes.entry(*class).or_default().now = true;
+        }
+        for tape_pool in tape_pools {
+            let state = self.pools.entry(*tape_pool).or_default();
+            (state.now, state.asked) = (true, Some(now));
+        }
         self.settle_now();
     }
 

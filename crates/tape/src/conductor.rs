@@ -162,7 +162,7 @@ impl Conductor {
                     figures_first = true;
                     self.seal_ended(*class);
                 }
-                Event::MigrateNow(_) => figures_first = true,
+                Event::MigrateNow(_) | Event::MigrateForRoom { .. } => figures_first = true,
                 _ => {}
             }
         }

@@ -85,6 +85,8 @@ struct Rounds {
     hold_ends: Option<Timestamp>,
     /// When what waits for a tape was last written before its time.
     migrated_at: Option<Duration>,
+    /// The least that has to come free for something that waited for room at the last look; 0: nothing did.
+    lacks: ByteCount,
 }
 
 /// What is to come of a round.
@@ -113,6 +115,7 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         ages_reached: BTreeMap::new(),
         hold_ends: None,
         migrated_at: None,
+        lacks: ByteCount(0),
     };
     let mut has_failed = false;
     while !room.stopping() {
@@ -210,11 +213,8 @@ impl Rounds {
         }
         self.make_room(room, causes.put_refused)?;
         let lacks_index = room.ask_for_indexes()?;
-        let goes_to_tape = room.goes_to_tape()?;
-        if goes_to_tape && room.room_waits() {
-            self.migrate_for_room(room)?;
-        }
-        room.leaving.set_room_comes(may_come(room, lacks_index || goes_to_tape));
+        let comes_to_tapes = self.migrate_for_room(room)?;
+        room.leaving.set_room_comes(may_come(room, lacks_index || comes_to_tapes));
         if room.steady() >= self.ages_at {
             self.evict_unused(room)?;
             // It goes on soon where it was not through.
@@ -224,16 +224,27 @@ impl Rounds {
         Ok(())
     }
 
-    /// What waits for a tape goes there without waiting for more bytes or age: nothing that is on tapes may
-    /// leave, and something waits for room.
-    fn migrate_for_room(&mut self, room: &Tape) -> Result<(), ArchiveError> {
+    /// If something waits for room and too little may leave, what waits for a tape goes there without waiting
+    /// for more bytes or age. Whether enough is on its way to tapes for what waits for room.
+    fn migrate_for_room(&mut self, room: &Tape) -> Result<bool, ArchiveError> {
+        let on_its_way = room.room_on_its_way()?;
+        if on_its_way.bytes.0 == 0 {
+            return Ok(false);
+        }
+        if on_its_way.bytes < self.lacks {
+            let evictable = room.read(|view| most_evictable(room, view))?;
+            if on_its_way.bytes.0.saturating_add(evictable.0) < self.lacks.0 {
+                return Ok(false);
+            }
+        }
         let now = room.steady();
-        if self.migrated_at.is_none_or(|at| at.saturating_add(MIGRATE_FOR_ROOM_EVERY) <= now) {
+        let is_time = self.migrated_at.is_none_or(|at| at.saturating_add(MIGRATE_FOR_ROOM_EVERY) <= now);
+        if is_time && room.room_waits() {
             self.migrated_at = Some(now);
             tracing::info!("what waits for a tape is written now: something waits for room in the pool");
-            room.hasten(None)?;
+            room.hasten_for_room(on_its_way);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Evicts what nobody has used for as long as its class says.
@@ -273,7 +284,9 @@ impl Rounds {
         if self.unswept > 0 {
             self.unswept = self.unswept.min(garbage_bytes(room)?);
         }
-        let Asked { wanted, demands, evictable, largest, waits } = asked(room, water, self.unswept, refused)?;
+        let Asked { wanted, demands, evictable, largest, waits, lacks } =
+            asked(room, water, self.unswept, refused)?;
+        self.lacks = lacks;
         // Puts and recalls take of what is free and are files then: what both are together tells whether room
         // came.
         let most = room.evictor.info().room;
@@ -611,6 +624,8 @@ struct Asked {
     largest: Option<ByteCount>,
     /// Whether a recall or a put waits for room.
     waits: bool,
+    /// The least that has to come free for one of them.
+    lacks: ByteCount,
 }
 
 /// What has left and is not removed yet (`unswept`) counts as free, though readers may hold it for hours;
@@ -662,7 +677,12 @@ fn asked(room: &Tape, water: Water, unswept: u64, refused: Option<ByteCount>) ->
         let wanted = limits.to_leave(online, waiting).max(for_put.unwrap_or_default()).0;
         let mut info = room.evictor.info();
         (info.online, info.room) = (online, most);
-        Ok(Asked { wanted, demands, evictable, largest, waits })
+        let of_put = refused.map(|(room, size)| size.0.saturating_sub(room.0));
+        let of_recalls = short
+            .values()
+            .map(|bytes| beside(bytes).max(for_recalls.needed_for(*bytes).0).saturating_sub(free.0));
+        let lacks = ByteCount(of_recalls.chain(of_put).min().unwrap_or(0));
+        Ok(Asked { wanted, demands, evictable, largest, waits, lacks })
     })
 }
 

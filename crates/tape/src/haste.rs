@@ -1,12 +1,22 @@
 //! Haste: somebody asked that what is there goes to tape without waiting for more bytes or age.
 
-use base::{ClassId, Timestamp};
-use catalogue::Counter;
+use base::{ByteCount, ClassId, TapePoolId, Timestamp};
+use catalogue::{Counter, Tally};
 use scheduler::{Event, Reason};
 use std::collections::BTreeSet;
 
 use crate::room::Tape;
 use ground::ArchiveError;
+
+/// What waits for a tape and makes room in the pool when it is there.
+#[derive(Default)]
+pub(crate) struct RoomOnItsWay {
+    /// Of these files wait to be gathered.
+    classes: Vec<ClassId>,
+    tape_pools: BTreeSet<TapePoolId>,
+    /// No more than this.
+    pub(crate) bytes: ByteCount,
+}
 
 impl Tape {
     /// Migrates what is there now, of one class or all, without waiting for more bytes or age.
@@ -30,23 +40,44 @@ impl Tape {
         classes.filter(move |class| only.is_none_or(|only| only == *class))
     }
 
-    /// Whether something waits for a tape that comes there without an operator's doing.
-    pub(crate) fn goes_to_tape(&self) -> Result<bool, ArchiveError> {
-        let now = self.now();
-        for class in self.classes.all() {
-            let waits_for_seal = self.read(|view| view.tally(Counter::Todo(class.id)))?.files > 0;
-            let (mut waits, mut is_kept) = (waits_for_seal && !class.copies.is_empty(), false);
+    /// What waits for a tape, comes there without an operator's doing, and may leave the pool then, as far as
+    /// counters tell.
+    pub(crate) fn room_on_its_way(&self) -> Result<RoomOnItsWay, ArchiveError> {
+        let (now, mut found) = (self.now(), RoomOnItsWay::default());
+        for class in self.classes.all().iter().filter(|class| !class.copies.is_empty()) {
+            let counted = |counter| self.read(|view| view.tally(counter));
+            let (online, todo) = (counted(Counter::Online(class.id))?, counted(Counter::Todo(class.id))?);
+            let floor = if class.settings.cold { 0 } else { class.settings.leaving.pool_min.0 };
+            let may_leave = online.bytes.0.saturating_sub(floor);
+            let rests = |reason: &Reason| matches!(reason, Reason::Resting { .. });
+            let is_sealed = !rests(&self.scheduler().why_sealing(class.id, now));
+            let todo = if is_sealed { todo } else { Tally::default() };
+            let (mut queued, mut is_kept) = (0, false);
             for pool in &class.copies {
                 let reason = self.scheduler().why_migrating(*pool, now);
-                waits |= reason != Reason::NothingWaits;
                 // A file leaves the pool only when it is on all its tapes.
-                is_kept |= reason.needs_an_operator() || matches!(reason, Reason::Resting { .. });
+                is_kept |= reason.needs_an_operator() || rests(&reason);
+                queued = queued.max(counted(Counter::Queued(*pool))?.bytes.0);
             }
-            if waits && !is_kept {
-                return Ok(true);
+            let bytes = todo.bytes.0.saturating_add(queued).min(may_leave);
+            if bytes > 0 && !is_kept {
+                found.classes.extend((todo.files > 0).then_some(class.id));
+                found.tape_pools.extend(class.copies.iter().copied());
+                found.bytes.0 = found.bytes.0.saturating_add(bytes);
             }
         }
-        Ok(false)
+        Ok(found)
+    }
+
+    /// Has it go to tape without waiting for more bytes or age; what rests, rests.
+    pub(crate) fn hasten_for_room(&self, found: RoomOnItsWay) {
+        let RoomOnItsWay { classes, tape_pools, .. } = found;
+        // Held until the time is set: as in `hasten`.
+        let mut haste = self.haste();
+        haste.hasten(classes.iter().copied(), self.now());
+        drop(haste);
+        self.notifier.post(Event::MigrateForRoom { classes, tape_pools: tape_pools.into_iter().collect() });
+        self.notifier.backlog_changed();
     }
 
     /// Has what is there now go to tape without waiting for more bytes or age.

@@ -243,7 +243,12 @@ impl Scrubber {
             info.began = info.began.or(Some(upkeep.now()));
         });
         let live = upkeep.read(|view| view.blob_record(id))?.map_or(ByteCount(0), |record| record.live);
-        match self.copy_segment(id)? {
+        let copied = match self.copy_segment(id) {
+            Err(ArchiveError::Stopping) => return Err(ArchiveError::Stopping),
+            // It is left, and the change of code has not ended.
+            copied => copied.unwrap_or_else(|error| Copies::Failed(error.to_string())),
+        };
+        match copied {
             Copies::NotNeeded => {}
             Copies::Written => {
                 recode.failed.is_done(id);

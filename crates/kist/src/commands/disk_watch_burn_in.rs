@@ -19,6 +19,11 @@ use super::burn_in::{self, Wanted};
 
 /// How often it is looked whether one has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// So many looks in a row that do not ask for a disk end its burn-in: an enclosure that does not answer once
+/// is no reason to lose the hours that it took.
+const UNASKED_LOOKS: u32 = 10;
+/// Why a disk that has passed does not pass.
+const TOO_LITTLE: &str = "less of it was looked at than `replace_burn_in` wants";
 
 /// Burns a disk in at a directory; an error is what it says of a disk that did not pass.
 pub type Burner = dyn Fn(&Path, BurnInDemand, &AtomicBool, &dyn Fn(Far)) -> Outcome + Send + Sync;
@@ -68,8 +73,8 @@ struct Run {
     thread: JoinHandle<Outcome>,
     stop: Arc<AtomicBool>,
     far: Arc<Mutex<Option<Far>>>,
-    /// The look that goes on has asked for it.
-    is_asked_for: bool,
+    /// Looks in a row that have not asked for it, the one that goes on among them.
+    unasked: u32,
 }
 
 /// All of them, by the names of their disks.
@@ -77,7 +82,7 @@ pub struct BurnIns {
     burner: Arc<Burner>,
     runs: BTreeMap<String, Run>,
     /// What ended without having passed. Forgotten when nobody asks for the disk any more.
-    failed: BTreeMap<String, (String, bool)>,
+    failed: BTreeMap<String, (String, u32)>,
 }
 
 impl Default for BurnIns {
@@ -94,17 +99,17 @@ impl BurnIns {
 
     /// A look begins.
     pub fn begin_look(&mut self) {
-        self.runs.values_mut().for_each(|run| run.is_asked_for = false);
-        self.failed.values_mut().for_each(|(_, is_asked_for)| *is_asked_for = false);
+        self.runs.values_mut().for_each(|run| run.unasked += 1);
+        self.failed.values_mut().for_each(|(_, unasked)| *unasked += 1);
     }
 
-    /// A look has ended: what it has not asked for is stopped.
+    /// A look has ended: what was not asked for in some looks is stopped.
     pub fn end_look(&mut self) {
-        self.failed.retain(|_, (_, is_asked_for)| *is_asked_for);
-        for run in self.runs.values().filter(|run| !run.is_asked_for) {
+        self.failed.retain(|_, (_, unasked)| *unasked < UNASKED_LOOKS);
+        for run in self.runs.values().filter(|run| run.unasked >= UNASKED_LOOKS) {
             run.stop.store(true, Ordering::Relaxed);
         }
-        self.runs.retain(|_, run| run.is_asked_for || !run.thread.is_finished());
+        self.runs.retain(|_, run| run.unasked < UNASKED_LOOKS || !run.thread.is_finished());
     }
 
     /// Waits until all have ended; whether there were any.
@@ -127,8 +132,8 @@ impl BurnIns {
         let record = BurnInRecord::read(newcomer.directory);
         let record = record.map_err(|error| NotBurntIn::failed(words, &error.to_string()))?;
         let failed = self.failed.get_mut(newcomer.disk);
-        let failed = failed.map(|(why, is_asked_for)| {
-            *is_asked_for = true;
+        let failed = failed.map(|(why, unasked)| {
+            *unasked = 0;
             why.as_str()
         });
         match (demand.judge(record.as_ref()), failed) {
@@ -146,7 +151,7 @@ impl BurnIns {
     /// How far the burn-in of a disk is, if one is under way. One that has ended is taken note of.
     fn under_way(&mut self, disk: &str) -> Option<String> {
         let run = self.runs.get_mut(disk)?;
-        run.is_asked_for = true;
+        run.unasked = 0;
         if !run.thread.is_finished() {
             return Some(words_of(*run.far.lock().unwrap_or_else(PoisonError::into_inner)));
         }
@@ -157,9 +162,9 @@ impl BurnIns {
             return None;
         }
         let ended = ended.unwrap_or_else(|_| Err(Failure::internal("the burn-in has panicked")));
-        if let Err(failure) = ended {
-            self.failed.insert(disk.to_owned(), (failure.message, true));
-        }
+        // If it passed and yet is not enough, another one would be none either.
+        let why = ended.err().map_or_else(|| TOO_LITTLE.to_owned(), |failure| failure.message);
+        self.failed.insert(disk.to_owned(), (why, 0));
         None
     }
 
@@ -176,7 +181,7 @@ impl BurnIns {
             let tell = |far| *tells.lock().unwrap_or_else(PoisonError::into_inner) = Some(far);
             burner(&directory, demand, &is_stopped, &tell)
         });
-        self.runs.insert(newcomer.disk.to_owned(), Run { thread, stop, far, is_asked_for: true });
+        self.runs.insert(newcomer.disk.to_owned(), Run { thread, stop, far, unasked: 0 });
     }
 }
 

@@ -414,13 +414,16 @@ fn make(
     if let Some((_, waits)) = known {
         return Err(waits.clone());
     }
-    let made = blank::file_system(device, uuid).and_then(|()| match unmount {
+    let made = blank::file_system(device, uuid, drive::is_burn_in_file).and_then(|()| match unmount {
         Some(directory) => blank::unmount(directory),
         None => Ok(()),
     });
     made.map_err(|error| {
         let waits = not_made(&error);
-        if matches!(error, NotMade::Standing(..) | NotMade::Small(_) | NotMade::HalfMade(_)) {
+        if matches!(
+            error,
+            NotMade::Standing(..) | NotMade::Small(_) | NotMade::HalfMade(_) | NotMade::NotEmpty(_)
+        ) {
             refusals.insert(disk.to_owned(), (Instant::now(), waits.clone()));
         }
         waits

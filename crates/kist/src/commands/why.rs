@@ -65,8 +65,11 @@ fn ask(client: &Client, subject: &str) -> Outcome<WhyReply> {
 /// What is to be known of a drive of the pool: where its disk is, and what it is that keeps it from its work.
 fn about_pool_drive(client: &Client, subject: &str) -> Outcome<Option<WhyReply>> {
     let pool: Outcome<PoolReply> = client.get("/api/v1/pool");
-    // Who may not see the pool learns what the name is not.
-    let Ok(pool) = pool else { return Ok(None) };
+    let pool = match pool {
+        // Who may not see the pool learns what the name is not.
+        Err(failure) if failure.exit == Exit::NotAuthorised => return Ok(None),
+        pool => pool?,
+    };
     let is_meant = |drive: &&PoolDriveReply| is_named(drive, subject);
     let reply = match pool.drives.iter().filter(is_meant).collect::<Vec<_>>()[..] {
         [] => None,

@@ -40,7 +40,7 @@ fn a_segment_gets_the_copies_that_it_lacks() {
     let known = old.stripes.clone();
     let pool = bench.open_with(with_copies(5), &[], known).unwrap();
     assert!(pool.lacks_copies(old.layout));
-    let Copied { to, failure } = pool.add_copies(&old, &mut |_| true).unwrap();
+    let Copied { to, failure, .. } = pool.add_copies(&old, &mut |_| true).unwrap();
     assert_eq!(failure, None);
     assert!(distinct(&to) && to.drives.len() == 5 && to.drives.starts_with(&old.stripes[0].drives));
     let anew = copied(&old, to);

@@ -279,7 +279,10 @@ impl Stream {
             }
             32 if !self.sealing.is_empty() => Event::SealEnded(self.sealing.remove(0)),
             33 => Event::Maintain(tape_name(self.below(self.tapes)), self.random & 1 << 40 != 0),
-            34 if self.is_odd() => Event::MigrateNow(None),
+            34 if self.is_odd() => match self.below(2) {
+                0 => Event::MigrateNow(None),
+                _ => Event::MigrateForRoom { classes: vec![ClassId(1)], tape_pools: vec![TapePoolId(1)] },
+            },
             35 => {
                 let (tape, taken) = (self.below(self.tapes), self.in_drives.clone());
                 match taken.iter().any(|(_, vid)| *vid == tape_name(tape)) {

@@ -183,6 +183,7 @@ impl Forecaster {
             | Event::Maintain(..)
             | Event::Tape(..)
             | Event::MigrateNow(_)
+            | Event::MigrateForRoom { .. }
             | Event::Wanted { .. }
             | Event::CopyFailed(..)
             | Event::DriveIn(..)

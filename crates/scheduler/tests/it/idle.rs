@@ -154,6 +154,14 @@ fn what_no_session_can_write_is_tried_less_and_less() {
         // Something was written, so what is left is tried as at first.
         let again = site.run(HOUR);
         assert!((1..=most).contains(&again), "{drives} drives, {tapes} tapes: {again} mounts");
+        // Something waits for room in the disk pool, for long: nobody has mended anything.
+        let before = site.mounts.len();
+        for _ in 0..12 {
+            site.tell(Event::MigrateForRoom { classes: vec![], tape_pools: vec![POOL] });
+            site.run(300);
+        }
+        let hour = site.mounts.len() - before;
+        assert!(hour <= 2 * (drives * tapes) as usize, "{drives} drives, {tapes} tapes: {hour} mounts");
         // Somebody asks: about once in each drive and tape, and not again and again.
         let before = site.mounts.len();
         site.tell(Event::MigrateNow(None));
