@@ -128,8 +128,8 @@ pub enum Event {
     Queued(TapePoolId, Backlog),
     /// Do not wait for bytes or age: migrate what is there now (of one class or of all).
     MigrateNow(Option<ClassId>),
-    /// Something waits for room in the disk pool, and what these classes and tape pools have makes some when it
-    /// is on tape: it does not wait for bytes or age. What rests, rests.
+    /// Something waits for room in the disk pool, and what these classes and tape pools have makes some when
+    /// it is on tape: it does not wait for bytes or age. What rests, rests.
     MigrateForRoom {
         /// Their files are gathered.
         classes: Vec<ClassId>,

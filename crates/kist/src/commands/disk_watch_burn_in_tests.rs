@@ -126,8 +126,8 @@ fn a_bad_disk_is_refused_with_slot_serial_and_next_step_also_after_a_restart() {
 fn one_that_was_ended_in_the_middle_begins_anew() {
     let mut bench = Bench::new();
     let _ = bench.look();
-    // Looks that do not ask for it: the lost disk has come back, or the policy was changed. An enclosure may be
-    // silent for some.
+    // Looks that do not ask for it: the lost disk has come back, or the policy was changed. An enclosure may
+    // be silent for some.
     bench.looks_elsewhere(UNASKED_LOOKS - 1);
     assert_eq!(bench.look().unwrap_err().word, "burn-in");
     bench.looks_elsewhere(UNASKED_LOOKS);
