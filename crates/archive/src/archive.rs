@@ -13,6 +13,7 @@ use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
 use store::CatalogueStore;
 
+use crate::machines::lost_drives;
 use crate::{ArchiveError, Machines, OpenError, PoolShape, Settings};
 use ground::{
     AccessQueue, Classes, Duty, Ground, LeavingSignal, Libraries, Notifier, PoolDrive, PoolDriveFile,
@@ -338,6 +339,11 @@ fn open_pool(
         catalogue.execute(Command::SetPoolDrive { drive, state: Some(PoolDriveState::Draining) })?;
     }
     let (draining, removed) = (said(PoolDriveState::Draining)?, said(PoolDriveState::Removed)?);
+    let lost = catalogue.read(lost_drives)?;
+    // Of a restored catalogue: they are in use again.
+    for drive in &said(PoolDriveState::Lost)? - &lost {
+        catalogue.execute(Command::SetPoolDrive { drive, state: None })?;
+    }
     let known_sets = catalogue.read(|view| view.stripe_sets())?;
     let mut entries: Vec<DriveEntry> =
         settings.pool.drives.iter().map(|drive| drive.entry(&settings.pool)).collect();
@@ -355,9 +361,9 @@ fn open_pool(
         entries.push(DriveEntry { id, domain, group: DriveGroup::MAIN, state: DriveState::Down, weight: 1 });
     }
     let map = DriveMap::new(epoch, entries)?;
-    // One that was taken out is not opened, whatever stands in its directory.
-    let drives =
-        drives.into_iter().map(|(id, drive)| (id, drive.filter(|_| !removed.contains(&id)))).collect();
+    // One that was taken out or given up is not opened, whatever stands in its directory.
+    let is_out = |id: &DriveId| removed.contains(id) || lost.contains(id);
+    let drives = drives.into_iter().map(|(id, drive)| (id, drive.filter(|_| !is_out(&id)))).collect();
     let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
     let groups = settings.pool.groups.iter().map(|group| group.code).collect();
     let arena = settings.pool.arena;
@@ -369,6 +375,9 @@ fn open_pool(
     };
     let pool = Pool::open(config, epoch, map, drives, known_sets)?;
     removed.intersection(&named).try_for_each(|id| pool.take_out(*id))?;
+    lost.iter()
+        .filter(|id| named.contains(id) || in_sets.contains(id))
+        .try_for_each(|id| pool.declare_lost(*id))?;
     draining.intersection(&named).try_for_each(|id| pool.set_draining(*id, true))?;
     // Stamped before anything is written: from now on an older catalogue is recognised.
     if let Err(error) = pool.stamp(catalogue.read(|view| view.last_change())?) {

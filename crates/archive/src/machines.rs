@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use backup::PoolSeen;
 use base::{Blake3, ByteCount, Clock, DriveId, Epoch, Uuid};
-use catalogue::{Command, PoolDriveState};
+use catalogue::{Command, PoolDriveState, ReadError, View};
 use library::scsi::changer::{
     ChangerTimes, LoadableDrive, ScsiLibrary, ScsiLibraryConfig, SeatedDrive, Unreached,
 };
@@ -88,10 +88,14 @@ impl Machines {
         for text in library.out_of_reach() {
             tracing::error!("{text}; it is tried again");
         }
-        let removed = catalogue.read(|view| view.pool_drives_in(PoolDriveState::Removed))?;
+        let out = catalogue.read(|view| {
+            let (mut out, lost) = (view.pool_drives_in(PoolDriveState::Removed)?, lost_drives(view)?);
+            out.extend(lost);
+            Ok(out)
+        })?;
         Ok(Machines {
             catalogue,
-            drives: open_drives(settings, instance, &removed)?,
+            drives: open_drives(settings, instance, &out)?,
             library,
             random_uuid: Arc::new(system_uuid),
             mount_log: None,
@@ -100,6 +104,15 @@ impl Machines {
             backup: None,
         })
     }
+}
+
+/// The drives that were given up. A catalogue that was restored says nothing of it: a drive may have been put
+/// in again since, and hold what nobody else does.
+pub(crate) fn lost_drives(view: &View<'_>) -> Result<BTreeSet<DriveId>, ReadError> {
+    if view.is_restored()? {
+        return Ok(BTreeSet::new());
+    }
+    view.pool_drives_in(PoolDriveState::Lost)
 }
 
 /// Makes a new instance's catalogue and gives it its id.
@@ -328,12 +341,12 @@ pub fn pool_seen(settings: &Settings) -> (PoolSeen, Vec<(u16, String)>) {
 fn open_drives(
     settings: &Settings,
     instance: Uuid,
-    removed: &BTreeSet<DriveId>,
+    out: &BTreeSet<DriveId>,
 ) -> Result<Vec<PoolDrive>, OpenError> {
     let mut drives: Vec<PoolDrive> = Vec::new();
     for drive in &settings.pool.drives {
         let id = DriveId(drive.id);
-        if removed.contains(&id) {
+        if out.contains(&id) {
             drives.push((id, None));
             continue;
         }

@@ -324,7 +324,7 @@ grown_record!(TapeRecord {
 record!(CleanerRecord { uses, unfit });
 record!(CleaningAsk { urgent, since });
 record!(DriveCleaning { asks, cleaned });
-choice!(PoolDriveState { 0 = Draining, 1 = Removed, 2 = Leaving });
+choice!(PoolDriveState { 0 = Draining, 1 = Removed, 2 = Leaving, 3 = Lost });
 record!(PoolDriveRecord { state, since });
 record!(DriveSlot { enclosure, number });
 record!(DriveDisk { disk, slot, light, drained, kept });

@@ -49,6 +49,8 @@ const REST_MAX: Duration = Duration::from_secs(600);
 /// How often what waits for a tape is written before its time, since something waits for room: a mount for
 /// what little has come meanwhile would wear the tape.
 const MIGRATE_FOR_ROOM_EVERY: Duration = Duration::from_secs(300);
+/// Unless it is this part of the room for files: that is worth a mount at any time.
+const MUCH_PART: u64 = 10;
 
 /// What the thread has done, and is to do.
 #[derive(Default)]
@@ -239,7 +241,8 @@ impl Rounds {
         }
         let now = room.steady();
         let is_time = self.migrated_at.is_none_or(|at| at.saturating_add(MIGRATE_FOR_ROOM_EVERY) <= now);
-        if is_time && room.room_waits() {
+        let is_much = on_its_way.bytes.0 >= room.evictor.info().room.0 / MUCH_PART;
+        if (is_time || is_much) && room.room_waits() {
             self.migrated_at = Some(now);
             tracing::info!("what waits for a tape is written now: something waits for room in the pool");
             room.hasten_for_room(on_its_way);

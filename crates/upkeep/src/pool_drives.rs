@@ -149,8 +149,8 @@ impl Upkeep {
     }
 
     /// Gives up a drive for good: what it held is rebuilt on the others, least redundant first, and files
-    /// that cannot be read without it and others lost before are NEARLINE or LOST. Holds until it is put in
-    /// again or the server starts anew.
+    /// that cannot be read without it and others lost before are NEARLINE or LOST. Holds until it, or another,
+    /// is put in its place ([`Upkeep::pool_drive_replace`]). Durable on return.
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::WouldLose`] if files would be LOST and that is not
@@ -161,7 +161,7 @@ impl Upkeep {
         self.check_loss([DriveId(id)], accept_loss)?;
         self.pool.declare_lost(DriveId(id))?;
         self.ring();
-        Ok(())
+        self.execute(Command::SetPoolDrive { drive: DriveId(id), state: Some(PoolDriveState::Lost) })
     }
 
     /// Rebuilds what missing and lost drives held now, or what this one held, without waiting for the time
@@ -284,7 +284,8 @@ impl Upkeep {
         // Before a stripe can come to stand on it. A new one has nothing of which the old one was to be
         // emptied.
         let word = upkeep.word_of_drive(drive)?;
-        if word == Some(PoolDriveState::Removed) || word.is_some() && what == ReplacedDrive::New {
+        let is_over = matches!(word, Some(PoolDriveState::Removed | PoolDriveState::Lost));
+        if is_over || word.is_some() && what == ReplacedDrive::New {
             upkeep.execute(Command::SetPoolDrive { drive, state: None })?;
             upkeep.pool.set_draining(drive, false)?;
         }

@@ -269,6 +269,32 @@ fn drives_that_take_files_with_them_are_given_up_only_if_that_is_accepted() {
     archive.close();
 }
 
+/// Story: a drive that was given up was `missing` after the next start, and its rebuild began only after hours
+/// more; one whose directory was still there was in use again, and got new data.
+#[test]
+fn a_drive_that_is_given_up_stays_so_over_restarts() {
+    let instance = instance();
+    let archive = instance.open();
+    fill(&archive, 0..FILES);
+    archive.pool_drive_lost(0, false).unwrap();
+    archive.close();
+    drop(archive);
+    let archive = instance.open();
+    assert_eq!(state(&archive, 0), "lost");
+    wait_for_pool(&archive, "what it held is elsewhere", || archive.pool_health().unwrap().degraded == 0);
+    fill(&archive, FILES..2 * FILES);
+    check(&archive, 0..2 * FILES);
+    assert_eq!(state(&archive, 0), "lost");
+    // It is put in again, and in use over restarts.
+    assert_eq!(archive.pool_drive_replace(0, false, false).unwrap(), ReplacedDrive::Returned);
+    archive.close();
+    drop(archive);
+    let archive = instance.open();
+    assert_eq!(state(&archive, 0), "up");
+    check(&archive, 0..2 * FILES);
+    archive.close();
+}
+
 /// Story: an empty directory in the place of a missing drive is a new drive at once: files of which the
 /// missing one had what was left were LOST, and nobody was asked.
 #[test]

@@ -112,7 +112,7 @@ pub(super) fn record_set(draft: &mut Draft<'_>, set: &StripeSet) -> Result<(), R
     // Most pools have none, and then this is one look.
     let removed = draft.view().pool_drives()?;
     let is_removed = |(id, record): &(DriveId, PoolDriveRecord)| {
-        record.state != PoolDriveState::Draining && set.drives.contains(id)
+        matches!(record.state, PoolDriveState::Leaving | PoolDriveState::Removed) && set.drives.contains(id)
     };
     if let Some((drive, _)) = removed.iter().find(|drive| is_removed(drive)) {
         return Err(Rejection::WrongState {

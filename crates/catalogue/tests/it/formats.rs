@@ -485,9 +485,12 @@ fn disk_commands() -> Vec<Command> {
     ]
 }
 
-/// The command by which a segment gets further copies.
+/// The command by which a segment gets further copies, and a drive that is given up.
 fn copy_commands() -> Vec<Command> {
-    vec![Command::CopySegment { blob: BlobId(1 << 40 | 9), from: StripeSetId(1), to: set(301, 4) }]
+    vec![
+        Command::CopySegment { blob: BlobId(1 << 40 | 9), from: StripeSetId(1), to: set(301, 4) },
+        Command::SetPoolDrive { drive: DriveId(10), state: Some(PoolDriveState::Lost) },
+    ]
 }
 
 /// The commands that move what is stored between drives of the pool.

@@ -140,6 +140,12 @@ pub fn remarks(drive: &PoolDriveReply) -> Vec<String> {
              kist disk health; if it stays so, kist pool drive drain {id}"
         )
     });
+    let lost = (drive.state == "lost").then(|| {
+        format!(
+            "drive {id}: given up: what it held is rebuilt on the others; kist pool drive replace {id} puts it, or \
+             another, in its place"
+        )
+    });
     let removed = (drive.state == "removed")
         .then(|| format!("drive {id}: taken out: delete its [[pool.drives]] from kist.toml"));
     what.into_iter()
@@ -147,6 +153,7 @@ pub fn remarks(drive: &PoolDriveReply) -> Vec<String> {
         .chain(lacks)
         .chain(slow)
         .chain(drive.drain.as_ref().map(|drain| drained(id, drain)))
+        .chain(lost)
         .chain(removed)
         .collect()
 }

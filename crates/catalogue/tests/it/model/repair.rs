@@ -779,8 +779,12 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
         }
         22 if picks[3] % 8 == 1 => Command::SetPoolDrive {
             drive: DriveId(100 + picks[0] % 3),
-            state: [None, Some(PoolDriveState::Draining), Some(PoolDriveState::Removed)]
-                [usize::from(picks[1]) % 3],
+            state: [
+                None,
+                Some(PoolDriveState::Draining),
+                Some(PoolDriveState::Removed),
+                Some(PoolDriveState::Lost),
+            ][usize::from(picks[1]) % 4],
         },
         22 if picks[3] % 32 == 13 => Command::SetDriveDisk {
             drive: DriveId(100 + picks[0] % 3),
