@@ -90,7 +90,7 @@ fn a_request_that_cannot_end_names_what_is_missing_and_what_comes_last() {
     assert_eq!(kind(&file["causes"][0]["expected"]), "never", "{file}");
     assert_eq!(file["causes"][0]["text"], file["reasons"][0], "{file}");
     let unknown = instance.kist(&["why", "no-such-thing"]).exits(3);
-    unknown.says(&["no tape (VID), tape pool, storage class or tape drive", "kist class ls", "begins with"]);
+    unknown.says(&["no tape (VID), tape pool, storage class or drive", "kist class ls", "begins with"]);
     let lower = vid.to_lowercase();
     instance.kist(&["why", &lower]).exits(3).says(&[&format!("there is {vid}")]);
     for name in ["vault", "VAULT-A"] {

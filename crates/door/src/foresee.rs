@@ -86,14 +86,14 @@ fn no_such_name(engine: &dyn Engine, name: &str) -> Result<Refusal, Refusal> {
     names.extend(engine.tape_drives().into_iter().map(|drive| drive.name));
     let alike = alike(name, &names);
     let hint = match alike.is_empty() {
-        true => "kist tape ls, kist class ls and kist drive ls list them".to_owned(),
+        true => "kist tape ls, kist class ls, kist drive ls and kist pool show list them".to_owned(),
         false => format!("there is {}", alike.join(", ")),
     };
     Ok(Refusal::new(
         Kind::NotFound,
         format!(
-            "'{name}' is no tape (VID), tape pool, storage class or tape drive: {hint}; a path begins with \
-             /, a request is a number"
+            "'{name}' is no tape (VID), tape pool, storage class or drive: {hint}; a path begins with /, a \
+             request is a number"
         ),
     ))
 }

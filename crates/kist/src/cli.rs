@@ -199,9 +199,14 @@ fn no_such_command(error: &clap::Error, args: impl Iterator<Item = String>) -> S
     let wrong = text(ContextKind::InvalidSubcommand).unwrap_or_default();
     let mut group = Cli::command();
     let mut path = group.get_name().to_owned();
+    // What is a command of a group above is meant to be that one.
+    let mut above = None;
     for arg in args {
         match group.find_subcommand(&arg).cloned() {
             Some(found) => {
+                if group.find_subcommand(&wrong).is_some() {
+                    above = Some(format!("{path} {wrong}"));
+                }
                 path = format!("{path} {}", found.get_name());
                 group = found;
             }
@@ -215,6 +220,8 @@ fn no_such_command(error: &clap::Error, args: impl Iterator<Item = String>) -> S
     let mut said = format!("there is no command '{path} {wrong}'");
     if let Some(near) = text(ContextKind::SuggestedSubcommand) {
         said.push_str(&format!(": is '{path} {near}' meant?"));
+    } else if let Some(above) = above {
+        said.push_str(&format!(": is '{above}' meant?"));
     } else if known.contains(&"show") {
         said.push_str(&format!(": to see {wrong} say '{path} show {wrong}'"));
     }
@@ -313,6 +320,8 @@ mod tests {
         assert!(drive.contains("kist drive has ls, show, up, clean, down; kist help drive"), "{drive}");
         let pool = said("kist pool drive lots 3");
         assert!(pool.contains("'kist pool drive lots': is 'kist pool drive lost' meant?"), "{pool}");
+        let above = said("kist pool drive rebuild 3");
+        assert!(above.contains(": is 'kist pool rebuild' meant?"), "{above}");
         let all = said("kist frobnicate");
         assert!(all.contains("'kist frobnicate'") && all.contains("; kist help explains"), "{all}");
     }

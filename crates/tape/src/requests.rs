@@ -252,7 +252,7 @@ impl Tape {
     /// Gives back the pins of some or all files of a request.
     ///
     /// # Errors [`ArchiveError::NoSuchRequest`]; [`ArchiveError::NotFound`] and nothing is released if a path
-    /// is not there.
+    /// is not there. A directory means those files of the request that are below it.
     pub fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
         self.release_told(request, paths, &CallProgress::default())
     }
@@ -271,11 +271,11 @@ impl Tape {
         let Some(paths) = paths else {
             return self.release_all(request, progress);
         };
-        let mut files = Vec::with_capacity(paths.len());
+        let (mut files, mut directories) = (Vec::with_capacity(paths.len()), Vec::new());
         for path in paths {
             match self.read(|view| view.find(path))? {
                 Some(Followed::File(file, _)) => files.push(file),
-                Some(Followed::Directory(..)) => return Err(ArchiveError::IsADirectory(path.clone())),
+                Some(Followed::Directory(..)) => directories.push(path),
                 None => return Err(ArchiveError::NotFound(path.clone())),
             }
         }
@@ -288,7 +288,44 @@ impl Tape {
             self.leaving.tell(LeavingCause::MayLeave);
             progress.add_files(batch.len());
         }
-        Ok(())
+        match directories.is_empty() {
+            true => Ok(()),
+            false => self.release_those(request, progress, |path| {
+                let rest = |directory: &ArchivePath| path.strip_prefix(directory.as_str());
+                let is_below = |rest: &str| rest.starts_with('/');
+                directories.iter().any(|it| it.as_str() == "/" || rest(it).is_some_and(is_below))
+            }),
+        }
+    }
+
+    /// Gives back the pins of those files of a request whose path is one of these.
+    fn release_those(
+        &self,
+        request: RequestId,
+        progress: &CallProgress,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Result<(), ArchiveError> {
+        let mut from = 0;
+        loop {
+            let items = self.read(|view| view.request_items(request, from, BULK_FILES))?;
+            let Some((last, _)) = items.last() else { return Ok(()) };
+            from = last + 1;
+            let files: Vec<FileId> = self.read(|view| {
+                let mut meant = Vec::new();
+                for (_, item) in items {
+                    let path = view.path_of_file(item.file)?;
+                    meant.extend(path.is_some_and(|path| is_meant(&path)).then_some(item.file));
+                }
+                Ok(meant)
+            })?;
+            if files.is_empty() {
+                continue;
+            }
+            let count = files.len();
+            self.execute(Command::Unpin { request, files })?;
+            self.leaving.tell(LeavingCause::MayLeave);
+            progress.add_files(count);
+        }
     }
 
     /// Gives back all pins of a request in batches. What is waited for still is recalled, and gets no pin.

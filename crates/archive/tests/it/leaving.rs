@@ -480,3 +480,29 @@ fn who_waits_for_room_has_tapes_in_drives_write_their_index() {
     assert!(is_idle());
     stop(archive);
 }
+
+/// Story: whoever had staged a tree had to give it back file by file: `kist release N DIRECTORY` was refused.
+#[test]
+fn what_is_released_of_a_request_may_be_a_directory() {
+    let instance = instance(|_| {});
+    let archive = instance.open();
+    for path in ["/l/a/one", "/l/a/b/two", "/l/ab/three", "/l/four"] {
+        put(&archive, path, &bytes(1, 1_000));
+    }
+    let request = stage(&archive, &["/l"]);
+    let beside = stage(&archive, &["/l/a"]);
+    let released = |request| {
+        let (files, _) = archive.request_files(request, 0, 100).unwrap();
+        let given_back = files.into_iter().filter(|file| file.state == catalogue::ItemState::Released);
+        given_back.map(|file| file.path).collect::<std::collections::BTreeSet<_>>()
+    };
+    archive.release(request, Some(&[path("/l/a")])).unwrap();
+    assert_eq!(released(request), ["/l/a/b/two", "/l/a/one"].map(str::to_owned).into());
+    archive.release(request, Some(&[path("/l/four")])).unwrap();
+    assert_eq!(released(request).len(), 3);
+    assert_eq!(released(beside).len(), 0, "another request");
+    assert!(archive.release(request, Some(&[path("/l/none")])).is_err());
+    archive.release(request, Some(&[path("/")])).unwrap();
+    assert_eq!(released(request).len(), 4);
+    stop(archive);
+}

@@ -267,9 +267,18 @@ impl<'a> Putter<'a> {
     }
 }
 
-/// Since when the puts of one command find no room, though some is being made.
+/// How often it is told at most that a command waits for room.
+const ROOM_TOLD_EVERY: Duration = Duration::from_secs(60);
+
+/// That the puts of one command find no room, though some is being made.
 #[derive(Default)]
-struct RoomWait(Mutex<Option<Instant>>);
+struct RoomWait(Mutex<RoomWaitState>);
+
+#[derive(Default)]
+struct RoomWaitState {
+    since: Option<Instant>,
+    told: Option<Instant>,
+}
 
 impl RoomWait {
     /// A put was refused for want of room that is being made: whether it waits. Who looks on is told once.
@@ -277,20 +286,25 @@ impl RoomWait {
         if settings.no_wait {
             return false;
         }
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if since.is_none() && !progress.is_quiet() {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = state.told.is_none_or(|told| told.elapsed() >= ROOM_TOLD_EVERY);
+        if state.since.is_none() && is_news && !progress.is_quiet() {
+            state.told = Some(Instant::now());
             let most = text::span(ROOM_WAIT_MAX);
             output::note(&format!(
                 "kist: waits for room in the pool, at most {most} (--no-wait gives up at once): {refusal}"
             ));
         }
         progress.note("waits for room in the pool");
-        since.get_or_insert_with(Instant::now).elapsed() < ROOM_WAIT_MAX
+        // How long it takes no rate of before says.
+        progress.set_stuck(true);
+        state.since.get_or_insert_with(Instant::now).elapsed() < ROOM_WAIT_MAX
     }
 
     /// A put found room.
     fn found(&self, progress: &Progress) {
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).since.take().is_some() {
+            progress.set_stuck(false);
             progress.note("");
         }
     }

@@ -114,6 +114,7 @@ are left are too few for it, it names some and does nothing without
 --accept-loss.")]
     Lost {
         /// Its number
+        #[arg(value_parser = drive_number)]
         id: u16,
         /// Go on although files are LOST by it
         #[arg(long)]
@@ -127,6 +128,7 @@ out. A drive that does not answer cannot be read: give it up with kist pool
 drive lost.")]
     Drain {
         /// Its number
+        #[arg(value_parser = drive_number)]
         id: u16,
         /// Stop emptying it: it is in use again, and what has moved stays where it is
         #[arg(long)]
@@ -139,11 +141,13 @@ not used any more: delete its [[pool.drives]] from kist.toml before the next
 start, and what is in the directory when you like.")]
     Remove {
         /// Its number
+        #[arg(value_parser = drive_number)]
         id: u16,
     },
     /// Show all that is known of one drive
     Show {
         /// Its number
+        #[arg(value_parser = drive_number)]
         id: u16,
     },
     /// Write all of a disk, read and compare it, and measure it place by place, before its first use
@@ -181,6 +185,7 @@ copy and the drives that are left are too few for it, it names some and does
 nothing without --accept-loss.")]
     Replace {
         /// Its number
+        #[arg(value_parser = drive_number)]
         id: u16,
         /// Make the directory if it is not there
         #[arg(long)]
@@ -224,6 +229,11 @@ struct AddArgs {
     /// Add it although its burn-in does not prove the disk or, without --burn-in, has not passed
     #[arg(long)]
     accept_burn_in: bool,
+}
+
+/// The number of a drive.
+fn drive_number(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("'{text}' is no number of a drive: kist pool show has them"))
 }
 
 /// Runs the command.

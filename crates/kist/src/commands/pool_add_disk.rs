@@ -18,6 +18,12 @@ use super::disk;
 /// The directory of what is to be added: what was named, or where the disk is mounted that was named.
 pub fn directory(place: &Path, client: impl Fn() -> Outcome<Client>, quiet: bool) -> Outcome<PathBuf> {
     let is_device = is_block_device(place);
+    if !is_device && place.starts_with("/dev") {
+        return Err(Failure::new(
+            Exit::NotFound,
+            format!("{}: there is no such device: see kist disk ls", place.display()),
+        ));
+    }
     if !is_device && (place.exists() || place.is_absolute()) {
         return Ok(place.to_owned());
     }
@@ -26,7 +32,8 @@ pub fn directory(place: &Path, client: impl Fn() -> Outcome<Client>, quiet: bool
     let at = match found[..] {
         [at] => at,
         // A directory that is not there: what is to be said of it the server says.
-        [] if !is_device => return Ok(place.to_owned()),
+        [] if !is_device && place.components().count() > 1 && !is_slot(place) => return Ok(place.to_owned()),
+        // A bare word may be a serial number that nothing here has: it is made no directory.
         [] => return Err(no_disk(recorded, place)),
         [..] => {
             let what = format!("{} means several disks: name one by its serial number", place.display());
@@ -44,6 +51,13 @@ pub fn directory(place: &Path, client: impl Fn() -> Outcome<Client>, quiet: bool
         }
         Err(why) => Err(Failure::new(Exit::Refused, format!("{words}: {why}{}", next(&why, blankness)))),
     }
+}
+
+/// Whether a path has the form of a slot, `ENCLOSURE/SLOT`.
+fn is_slot(place: &Path) -> bool {
+    let mut parts = place.iter();
+    let is_number = |part: &std::ffi::OsStr| part.to_str().is_some_and(|text| text.parse::<u32>().is_ok());
+    parts.clone().count() == 2 && parts.all(is_number)
 }
 
 fn is_block_device(place: &Path) -> bool {
@@ -74,8 +88,8 @@ fn found(machine: &Machine, place: &Path) -> Vec<usize> {
 
 fn no_disk(recorded: &Recorded, place: &Path) -> Failure {
     disk::tell(&recorded.machine);
-    let what = "is no whole disk of this machine (kist disk ls): name the disk, or the directory where it is \
-                mounted";
+    let what = "is no directory, and no whole disk of this machine has that name, serial number or slot (kist \
+                disk ls): name the disk, or the directory where it is mounted; ./NAME is a directory that is made";
     Failure::new(Exit::NotFound, format!("{} {what}", place.display()))
 }
 
