@@ -452,8 +452,8 @@ pub enum ArchiveError {
     /// The pool has no room for the file now, and room comes by itself: files leave the pool, or are on
     /// their way to tapes and leave then.
     #[error(
-        "the pool has no room for the file now; room is being made, as files go to tape and leave the pool: try \
-         again in a while"
+        "the pool has no room for the file now; room is being made, as files go to tape and leave the \
+         pool: try again in a while"
     )]
     RoomIsBeingMade {
         /// Its size, or what is known of it.

@@ -149,8 +149,8 @@ impl Upkeep {
     }
 
     /// Gives up a drive for good: what it held is rebuilt on the others, least redundant first, and files
-    /// that cannot be read without it and others lost before are NEARLINE or LOST. Holds until it, or another,
-    /// is put in its place ([`Upkeep::pool_drive_replace`]). Durable on return.
+    /// that cannot be read without it and others lost before are NEARLINE or LOST. Holds until it, or
+    /// another, is put in its place ([`Upkeep::pool_drive_replace`]). Durable on return.
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::WouldLose`] if files would be LOST and that is not

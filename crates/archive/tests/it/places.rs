@@ -269,8 +269,8 @@ fn drives_that_take_files_with_them_are_given_up_only_if_that_is_accepted() {
     archive.close();
 }
 
-/// Story: a drive that was given up was `missing` after the next start, and its rebuild began only after hours
-/// more; one whose directory was still there was in use again, and got new data.
+/// Story: a drive that was given up was `missing` after the next start, and its rebuild began only after
+/// hours more; one whose directory was still there was in use again, and got new data.
 #[test]
 fn a_drive_that_is_given_up_stays_so_over_restarts() {
     let instance = instance();

@@ -12,8 +12,8 @@ pub enum PoolDriveState {
     Leaving,
     /// It is no drive of the pool any more: no stripe stands on it, and none comes to.
     Removed,
-    /// It is given up: not read and not written, and what it held is rebuilt on the others, until it or another
-    /// one is put in its place.
+    /// It is given up: not read and not written, and what it held is rebuilt on the others, until it or
+    /// another one is put in its place.
     Lost,
 }
 

@@ -88,8 +88,9 @@ fn found(machine: &Machine, place: &Path) -> Vec<usize> {
 
 fn no_disk(recorded: &Recorded, place: &Path) -> Failure {
     disk::tell(&recorded.machine);
-    let what = "is no directory, and no whole disk of this machine has that name, serial number or slot (kist \
-                disk ls): name the disk, or the directory where it is mounted; ./NAME is a directory that is made";
+    let what = "is no directory, and no whole disk of this machine has that name, serial number or slot \
+                (kist disk ls): name the disk, or the directory where it is mounted; ./NAME is a \
+                directory that is made";
     Failure::new(Exit::NotFound, format!("{} {what}", place.display()))
 }
 

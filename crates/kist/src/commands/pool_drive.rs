@@ -142,8 +142,8 @@ pub fn remarks(drive: &PoolDriveReply) -> Vec<String> {
     });
     let lost = (drive.state == "lost").then(|| {
         format!(
-            "drive {id}: given up: what it held is rebuilt on the others; kist pool drive replace {id} puts it, or \
-             another, in its place"
+            "drive {id}: given up: what it held is rebuilt on the others; kist pool drive replace {id} puts \
+             it, or another, in its place"
         )
     });
     let removed = (drive.state == "removed")
