@@ -93,7 +93,7 @@ impl fmt::Display for HealthProblem {
                 what_goes_on(Refused::All)
             ),
             HealthProblem::PoolFull => f.write_str(
-                "the pool is full: new files wait, or are refused, until files have gone to tape and left, or \
+                "the pool is full: new files wait, or are refused, until files have gone to tape and left or \
                  drives are added; reads, migration and all other changes go on",
             ),
             HealthProblem::DrivesAway { writable, needed, takes_small } => {
