@@ -385,6 +385,23 @@ fn recoding_reply(recoding: &archive::RecodingInfo) -> wire::RecodingReply {
     }
 }
 
+/// How far a rebuild is.
+pub(crate) fn rebuild_reply(rebuild: &archive::RebuildInfo) -> wire::RebuildReply {
+    wire::RebuildReply {
+        began: rebuild.began.to_string(),
+        stripes: rebuild.stripes,
+        stripes_total: rebuild.stripes_total,
+        bytes: rebuild.bytes.0,
+        bytes_total: rebuild.bytes_total.0,
+        counted: rebuild.is_counted,
+        bears: rebuild.bears,
+        level_stripes: rebuild.level_stripes,
+        level_total: rebuild.level_total,
+        rate: rebuild.rate.0,
+        remaining_seconds: rebuild.remaining.map(|left| left.as_secs_f64()),
+    }
+}
+
 fn rebalance_reply(rebalance: &archive::RebalanceInfo) -> wire::RebalanceReply {
     wire::RebalanceReply {
         state: rebalance.state.word("moving").to_owned(),
@@ -477,6 +494,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
             held_up: pool.evictor.held_up,
             makes_room: pool.evictor.makes_room,
         },
+        rebuild: pool.rebuild.as_ref().map(rebuild_reply),
         rebalance: pool.rebalance.as_ref().map(rebalance_reply),
         recoding: pool.recoding.as_ref().map(recoding_reply),
         groups: pool.groups.iter().map(group_reply).collect(),

@@ -286,6 +286,7 @@ fn scrub_reply(info: &ScrubInfo) -> wire::ScrubReply {
         bytes_total: info.bytes_total.0,
         rate: info.rate,
         remaining: info.remaining.map(|span| span.as_secs()),
+        rebuild: info.rebuild.as_ref().map(crate::convert::rebuild_reply),
         found: info.found,
         repaired: info.repaired,
         moved: info.moved,

@@ -597,6 +597,8 @@ pub struct PoolInfo {
     pub small: Option<crate::SegmentUse>,
     /// What leaves it by itself.
     pub evictor: crate::EvictorInfo,
+    /// How far the rebuild is that is under way; `None`: none is.
+    pub rebuild: Option<crate::RebuildInfo>,
     /// How far a rebalance is, or the last one since the start came; `None`: there was none.
     pub rebalance: Option<crate::RebalanceInfo>,
     /// How far a change of code is, or the last one since the start came; `None`: there was none.

@@ -53,7 +53,7 @@ pub use policy::ROBOT_MODEL;
 pub use pool_drives::{DriveFileError, NameDrive, PoolDriveFile, PoolDriveList};
 pub use quota::{QuotaInfo, QuotaOf, named};
 pub use scrub_info::{
-    DrainInfo, GroupInfo, PoolWork, RebalanceInfo, RecodingInfo, ScrubInfo, UpkeepSettings,
+    DrainInfo, GroupInfo, PoolWork, RebalanceInfo, RebuildInfo, RecodingInfo, ScrubInfo, UpkeepSettings,
 };
 pub use settings::{
     ChangeLogSettings, ChapSettings, ClassSettings, CleaningSettings, DriveLimits, FlowSettings,

@@ -201,6 +201,52 @@ impl RecodingInfo {
     }
 }
 
+/// How far a rebuild is of what lost drives held. It is counted anew when one begins, also after a restart.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RebuildInfo {
+    /// When it began.
+    pub began: Timestamp,
+    /// Stripes and segments that were rebuilt, or could not be.
+    pub stripes: u64,
+    /// How many there are; until all are counted, how many were found.
+    pub stripes_total: u64,
+    /// Bytes that were written for that.
+    pub bytes: ByteCount,
+    /// About how many there will be.
+    pub bytes_total: ByteCount,
+    /// Whether all are counted.
+    pub is_counted: bool,
+    /// The stripes that are rebuilt now bear so many further losses: the fewest go first.
+    pub bears: u64,
+    /// Of these so many were rebuilt, or could not be.
+    pub level_stripes: u64,
+    /// How many of these there are.
+    pub level_total: u64,
+    /// Bytes a second.
+    pub rate: ByteCount,
+    /// Until all is rebuilt, if it goes on so.
+    pub remaining: Option<Duration>,
+}
+
+impl RebuildInfo {
+    /// Works out rate and time left.
+    pub fn estimate(&mut self, now: Timestamp) {
+        let seconds = now.since(self.began).as_secs_f64();
+        let rate = if seconds > 0.0 { self.bytes.0 as f64 / seconds } else { 0.0 };
+        let left = self.bytes_total.0.saturating_sub(self.bytes.0) as f64;
+        let goes_on = rate > 0.0 && self.is_counted;
+        self.remaining = goes_on.then(|| Duration::try_from_secs_f64(left / rate).ok()).flatten();
+        self.rate = ByteCount(rate as u64);
+    }
+
+    /// What was put or moved since the count is rebuilt too.
+    pub fn bound_totals(&mut self) {
+        self.stripes_total = self.stripes_total.max(self.stripes);
+        self.level_total = self.level_total.max(self.level_stripes);
+        self.bytes_total = self.bytes_total.max(self.bytes);
+    }
+}
+
 /// How far the scrubber is. Findings and repairs are of the present or last pass, those of single reads and
 /// rebuilds in between included.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -232,6 +278,8 @@ pub struct ScrubInfo {
     pub rate: f64,
     /// About how long the pass goes on.
     pub remaining: Option<Duration>,
+    /// The rebuild that is under way.
+    pub rebuild: Option<RebuildInfo>,
     /// Cells, records, shards and superblocks found wrong.
     pub found: u64,
     /// Shards written anew in their place, superblocks included.
@@ -267,6 +315,18 @@ impl ScrubInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rebuild_tells_the_time_left_when_all_is_counted() {
+        let (bytes, bytes_total) = (ByteCount(10_000), ByteCount(40_000));
+        let mut info = RebuildInfo { bytes, bytes_total, ..RebuildInfo::default() };
+        let now = Timestamp(0).plus(Duration::from_secs(10));
+        info.estimate(now);
+        assert_eq!((info.rate, info.remaining), (ByteCount(1000), None), "more may be found");
+        info.is_counted = true;
+        info.estimate(now);
+        assert_eq!(info.remaining, Some(Duration::from_secs(30)));
+    }
 
     /// Story: a pass over a pool that was empty when it began had read "13.6 MB of about 0 B".
     #[test]

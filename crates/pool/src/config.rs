@@ -66,14 +66,18 @@ pub(crate) const HEDGE_MAX: Duration = Duration::from_secs(2);
 pub(crate) const HEDGE_DEFAULT: Duration = Duration::from_millis(500);
 /// Cell buffers for scrubbing and repair, at least, used only as far as layouts are wide.
 pub(crate) const SCRUB_CELLS_MIN: usize = 512;
-/// Cells that repairs take at least, if there is as much for them to do; with a larger arena as many as it
-/// has.
-pub(crate) const REPAIR_CELLS_MIN: usize = 256;
-/// Stripes that are repaired at once at most, if there is memory.
-pub(crate) const REPAIRS_AT_ONCE_MAX: usize = 8;
+/// Cells that repairs take at least, if there is as much for them to do: with half of it a rebuild of 24 disks
+/// reads a third less ...
+pub(crate) const REPAIR_CELLS_MIN: usize = 512;
+/// ... and with a larger arena so many times what it has: a rebuild goes as fast as it has memory for cells
+/// that wait for the slowest disk of their row, and a second loss is likelier the longer it takes.
+pub(crate) const REPAIR_ARENAS: usize = 2;
+/// Stripes that are repaired at once at most, if there is memory: of fewer some disks of a large pool are
+/// asked for nothing.
+pub(crate) const REPAIRS_AT_ONCE_MAX: usize = 16;
 /// Cells of a shard that a repair appends together.
 pub(crate) const REPAIR_APPEND_CELLS: usize = 16;
-const _: () = assert!(REPAIR_CELLS_MIN <= SCRUB_CELLS_MIN);
+const _: () = assert!(REPAIR_CELLS_MIN >= SCRUB_CELLS_MIN, "both are of one arena, made for repairs");
 const _: () = assert!(SCRUB_CELLS_MIN >= 2 * u8::MAX as usize, "a row of the widest code can be scrubbed");
 const _: () = assert!(BATCH_BYTES_MAX.is_multiple_of(PAGE), "a batch ends at a page");
 const _: () = assert!(PROBE_REST_FIRST.as_nanos() <= PROBE_REST_MAX.as_nanos());

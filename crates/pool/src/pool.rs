@@ -14,7 +14,7 @@ use drive::{DriveError, DriveStatus, ExtentId, ObjectDrive, PAGE, Stamp};
 use crate::arena::Arena;
 use crate::cell::HEADER_BYTES;
 use crate::code::Code;
-use crate::config::{GATHERING_ARENAS, PoolConfig, REPAIR_CELLS_MIN, SCRUB_CELLS_MIN};
+use crate::config::{GATHERING_ARENAS, PoolConfig, REPAIR_ARENAS, REPAIR_CELLS_MIN};
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::gather::{Gather, lock};
@@ -113,7 +113,8 @@ impl Pool {
         let mend = config.widest_row();
         assert!(total >= 5 * mend, "the settings were checked: two rows to write, two to read, one to mend");
         let write = (total - mend) / 2;
-        let scrub_arena = Arena::new(unit, total.max(SCRUB_CELLS_MIN));
+        let repairs = total.saturating_mul(REPAIR_ARENAS).max(REPAIR_CELLS_MIN);
+        let scrub_arena = Arena::new(unit, repairs);
         let watch = Arc::new(Watch::default());
         let place = |(id, drive)| PoolDrive::new((id, sets.map().group_of(id)), drive, &watch);
         let pool = Pool {
@@ -126,7 +127,7 @@ impl Pool {
             write_arena: Arena::new(unit, write),
             read_arena: Arena::new(unit, total - mend - write),
             mend_arena: Arena::new(unit, mend + 1),
-            repair_room: RepairRoom::new(Arc::clone(&scrub_arena), total.max(REPAIR_CELLS_MIN), mend),
+            repair_room: RepairRoom::new(Arc::clone(&scrub_arena), repairs, mend),
             scrub_arena,
             gathering: Gathering::new(total.saturating_mul(unit).saturating_mul(GATHERING_ARENAS)),
             watch,

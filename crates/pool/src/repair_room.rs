@@ -1,8 +1,8 @@
 //! The memory of what keeps the pool whole: who of repairs and scrubs may begin, and how much each may take.
 //!
 //! A repair claims its share before it begins, with nothing in hand, and keeps to it: so several at once have
-//! room, whatever each of them reads. A rebuild takes at most as much memory as [`PoolConfig::arena`] beside
-//! it, or 256 cells if that is more; it is given back when none runs any more.
+//! room, whatever each of them reads. A rebuild takes at most twice as much memory as [`PoolConfig::arena`]
+//! beside it, or 512 cells if that is more; it is given back when none runs any more.
 //!
 //! [`PoolConfig::arena`]: crate::PoolConfig::arena
 
@@ -124,7 +124,7 @@ mod tests {
                 assert!(used <= share.cells || share.ahead == 0, "{budget} {width}: {share:?}");
             }
         }
-        assert_eq!(Shares::new(REPAIR_CELLS_MIN, 10).at_once, 3, "with the default of pool.arena");
+        assert_eq!(Shares::new(REPAIR_CELLS_MIN, 10).at_once, 6, "with the default of pool.arena");
         assert_eq!(Shares::new(2048, 10).at_once, REPAIRS_AT_ONCE_MAX);
     }
 

@@ -190,6 +190,7 @@ impl Tape {
             garbage,
             small: room.upkeep.segment_use(),
             evictor: as_of_now(room.evictor_info(), online.bytes),
+            rebuild: room.upkeep.rebuild_info(),
             rebalance: room.upkeep.rebalance_info(),
             recoding: room.upkeep.recoding_info(),
             groups: room.upkeep.group_infos(),

@@ -28,6 +28,7 @@ mod pool_rebuild;
 mod pool_work;
 mod predicted;
 mod rebalance;
+mod rebuild_progress;
 mod rebuild_workers;
 mod recode;
 mod scrub;

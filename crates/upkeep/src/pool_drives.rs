@@ -71,6 +71,7 @@ impl Upkeep {
         }
         info.findings = upkeep.findings_told();
         (info.waiting, info.waiting_failed) = upkeep.repairs();
+        info.rebuild = upkeep.rebuild_info();
         info.bound_totals();
         if let (true, Some(began)) = (info.running, info.began) {
             let seconds = upkeep.now().since(began).as_secs_f64();

@@ -10,6 +10,7 @@ use pool::{BadShard, MovedStripe, PieceState, PoolError, Repaired};
 use crate::Upkeep;
 use crate::findings::Found;
 use crate::left_behind::OldShards;
+use crate::rebuild_progress::{Due, bears_still};
 use crate::rebuild_workers::{self, Finds, Outcome, StripeOf};
 use crate::scrub::{Scrubber, pace, pace_rebuild};
 use ground::ArchiveError;
@@ -226,16 +227,34 @@ fn tell(scrubber: &mut Scrubber, blob: BlobId, repaired: &Repaired) {
 /// stripes that bear no further loss, then those that bear one, and so on; of each kind several at once.
 pub(crate) fn all(scrubber: &mut Scrubber, replaced: &BTreeSet<DriveId>) -> Result<(), ArchiveError> {
     let upkeep = Arc::clone(&scrubber.upkeep);
+    upkeep.rebuild_begins();
+    let done = level_by_level(scrubber, replaced);
+    upkeep.rebuild_ends();
+    done
+}
+
+fn level_by_level(scrubber: &mut Scrubber, replaced: &BTreeSet<DriveId>) -> Result<(), ArchiveError> {
+    let upkeep = Arc::clone(&scrubber.upkeep);
     let given_up = scrubber.given_up().clone();
     let wanting: BTreeSet<DriveId> = given_up.union(replaced).copied().collect();
     upkeep.forget_lost_stripes();
     let mut first_error = None;
+    let mut due = Due::default();
     for left in 0..=usize::from(u8::MAX) {
         // While stripes move by other threads nothing may be removed that the catalogue does not name: what
         // one of them has written is not there yet.
         scrubber.remove_left_behind();
-        let mut level =
-            Level { scrubber, wanting: &wanting, left, after: None, higher: false, first_error: None };
+        upkeep.rebuild_is_at(left, &due);
+        let counts = (left == 0).then_some(&mut due);
+        let mut level = Level {
+            scrubber,
+            wanting: &wanting,
+            left,
+            after: None,
+            higher: false,
+            counts,
+            first_error: None,
+        };
         let repair = |stripe| rebuild_one(&upkeep, &given_up, stripe, (&wanting, left));
         rebuild_workers::run(upkeep.pool.repairs_at_once(), &mut level, || upkeep.stopping(), repair)?;
         let (higher, error) = (level.higher, level.first_error);
@@ -260,16 +279,27 @@ struct Level<'a> {
     after: Option<BlobId>,
     /// There are stripes that bear more.
     higher: bool,
+    /// What there is to be rebuilt, if it is to be counted.
+    counts: Option<&'a mut Due>,
     first_error: Option<ArchiveError>,
 }
 
 impl Finds for Level<'_> {
     fn more(&mut self) -> Result<Option<Vec<rebuild_workers::Found>>, ArchiveError> {
         let page = self.scrubber.upkeep.blob_page(self.after, PAGE)?;
-        let Some((last, _)) = page.last() else { return Ok(None) };
+        let Some((last, _)) = page.last() else {
+            if let Some(due) = &mut self.counts {
+                due.is_counted();
+                self.scrubber.upkeep.rebuild_counts(self.left, due);
+            }
+            return Ok(None);
+        };
         self.after = Some(*last);
         let mut found = Vec::new();
         for blob in page.into_iter().filter_map(|(_, blob)| blob) {
+            if let Some(due) = &mut self.counts {
+                due.count(&self.scrubber.upkeep, &blob, self.wanting);
+            }
             let (now, later) = bad_at(&blob, self.wanting, self.left);
             self.higher |= later;
             let stripes: BTreeSet<u32> = now.iter().map(|bad| bad.stripe).collect();
@@ -280,10 +310,18 @@ impl Finds for Level<'_> {
                 found.push(((blob.id, stripe), read));
             }
         }
+        if let Some(due) = &self.counts {
+            self.scrubber.upkeep.rebuild_counts(self.left, due);
+        }
         Ok(Some(found))
     }
 
     fn over(&mut self, blob: BlobId, outcome: Outcome) {
+        let bytes = match &outcome {
+            Ok(Some(mended)) => mended.repaired.bytes,
+            _ => ByteCount(0),
+        };
+        self.scrubber.upkeep.rebuild_has_done(bytes);
         let heard = outcome.and_then(|mended| mended.map_or(Ok(Vec::new()), |it| hear(self.scrubber, it)));
         match heard {
             Ok(old) => self.scrubber.leave(old),
@@ -302,8 +340,7 @@ fn bad_at(blob: &BlobDescription, wanting: &BTreeSet<DriveId>, left: usize) -> (
     let all = shards_on(blob, wanting);
     for bad in &all {
         let lost = all.iter().filter(|other| other.stripe == bad.stripe).count();
-        // More may be gone than it bears: a replaced drive may hold shards all the same, so it is tried.
-        match blob.layout.bears().saturating_sub(lost) {
+        match bears_still(blob, lost) {
             bears if bears == left => drop(now.insert(*bad)),
             bears => later |= bears > left,
         }

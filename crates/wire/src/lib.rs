@@ -39,8 +39,8 @@ pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{
     AddDriveBody, AddDriveReply, BurnInReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply,
     PoolGroupReply, PoolHealthReply, PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply,
-    RebuildBody, RecodeBegunReply, RecodeEndReply, RecodingReply, ReplaceBody, ReplaceReply, ScrubReply,
-    SmallFilesReply, VerifyCatalogueReply, VerifyReply,
+    RebuildBody, RebuildReply, RecodeBegunReply, RecodeEndReply, RecodingReply, ReplaceBody, ReplaceReply,
+    ScrubReply, SmallFilesReply, VerifyCatalogueReply, VerifyReply,
 };
 pub use problem::Problem;
 pub use protection::{

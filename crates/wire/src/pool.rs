@@ -36,6 +36,9 @@ pub struct PoolReply {
     /// What leaves it by itself.
     #[serde(default)]
     pub evictor: EvictorReply,
+    /// How far the rebuild is that is under way; none: none is.
+    #[serde(default)]
+    pub rebuild: Option<RebuildReply>,
     /// How far a rebalance is, or the last one since the start came; none: there was none.
     #[serde(default)]
     pub rebalance: Option<RebalanceReply>,
@@ -321,6 +324,34 @@ pub struct PoolHealthReply {
     pub late_cells: u64,
 }
 
+/// How far a rebuild is of what lost drives held: in `GET /api/v1/scrub` and `GET /api/v1/pool`. It is counted
+/// anew when one begins, also after a restart.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RebuildReply {
+    /// When it began.
+    pub began: String,
+    /// Stripes and segments that were rebuilt, or could not be.
+    pub stripes: u64,
+    /// How many there are; until all are counted, how many were found.
+    pub stripes_total: u64,
+    /// Bytes that were written for that.
+    pub bytes: u64,
+    /// About how many there will be.
+    pub bytes_total: u64,
+    /// Whether all are counted.
+    pub counted: bool,
+    /// The stripes that are rebuilt now bear so many further losses: the fewest go first.
+    pub bears: u64,
+    /// Of these so many were rebuilt, or could not be.
+    pub level_stripes: u64,
+    /// How many of these there are.
+    pub level_total: u64,
+    /// Bytes a second.
+    pub rate: u64,
+    /// Seconds until all is rebuilt, if it goes on so; none until all are counted.
+    pub remaining_seconds: Option<f64>,
+}
+
 /// How far the scrubber is: `GET /api/v1/scrub`.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScrubReply {
@@ -350,6 +381,9 @@ pub struct ScrubReply {
     pub rate: f64,
     /// Seconds that the pass goes on, about.
     pub remaining: Option<u64>,
+    /// How far the rebuild is that is under way; none: none is.
+    #[serde(default)]
+    pub rebuild: Option<RebuildReply>,
     /// Cells, records, shards and superblocks found wrong.
     pub found: u64,
     /// Shards written anew in their place.

@@ -760,6 +760,7 @@ impl authority::Operation for Fake {
             evictor: archive::EvictorInfo::default(),
             groups: vec![],
             recoding: Some(archive::RecodingInfo::of(StripeCode::reed_solomon(16, 4), Timestamp(0))),
+            rebuild: Some(archive::RebuildInfo { stripes: 12, stripes_total: 400, ..Default::default() }),
             rebalance: Some(archive::RebalanceInfo {
                 state: archive::PoolWork::Waiting("drives are being emptied first".into()),
                 to: PercentPoints(5),

@@ -14,7 +14,7 @@ use wire::{QuarantineEndReply, QuarantineReply};
 
 use super::burn_in::{self, Wanted};
 use super::pool_add_disk;
-use super::{pool_drive, pool_groups, pool_recode};
+use super::{pool_drive, pool_groups, pool_recode, scrub};
 use crate::cli::Common;
 
 /// Arguments.
@@ -624,6 +624,9 @@ fn show(client: &Client, json: bool) -> Outcome {
     output::write(&table.render())?;
     pool.drives.iter().flat_map(pool_drive::remarks).try_for_each(|remark| output::line(&remark))?;
     output::write(&pool_groups::table(&pool.groups))?;
+    if let Some(rebuild) = &pool.rebuild {
+        output::line(&scrub::rebuilt(rebuild))?;
+    }
     if let Some(rebalance) = &pool.rebalance {
         output::line(&rebalanced(rebalance))?;
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use client::Client;
 use terminal::{Exit, Failure, Outcome, Progress, Table, output, text};
-use wire::ScrubReply;
+use wire::{RebuildReply, ScrubReply};
 
 use crate::cli::Common;
 
@@ -82,6 +82,17 @@ fn show(reply: &ScrubReply) -> Outcome {
         let left = reply.remaining.map_or_else(|| "-".to_owned(), |s| text::span(Duration::from_secs(s)));
         row("time left", left);
     }
+    if let Some(rebuild) = &reply.rebuild {
+        row("rebuild began", text::whole_seconds(&rebuild.began));
+        row("stripes rebuilt", stripes(rebuild));
+        row(&that_bear(rebuild.bears), level(rebuild));
+        row(
+            "bytes rebuilt",
+            format!("{} of about {}", text::size(rebuild.bytes), text::size(rebuild.bytes_total)),
+        );
+        row("rate of the rebuild", format!("{}/s", text::size(rebuild.rate)));
+        row("its time left", time_left(rebuild).unwrap_or_else(|| "-".to_owned()));
+    }
     row("found wrong", text::count(reply.found));
     row("shards repaired", text::count(reply.repaired));
     row("stripes moved", text::count(reply.moved));
@@ -96,4 +107,73 @@ fn show(reply: &ScrubReply) -> Outcome {
         output::line(&terminal::one_line(line))?;
     }
     Ok(())
+}
+
+fn stripes(rebuild: &RebuildReply) -> String {
+    let least = if rebuild.counted { "" } else { "at least " };
+    format!("{} of {least}{}", text::count(rebuild.stripes), text::count(rebuild.stripes_total))
+}
+
+/// The stripes that are rebuilt now.
+fn that_bear(further: u64) -> String {
+    match further {
+        0 => "stripes that bear no further loss".to_owned(),
+        1 => "stripes that bear 1 further loss".to_owned(),
+        more => format!("stripes that bear {more} further losses"),
+    }
+}
+
+fn level(rebuild: &RebuildReply) -> String {
+    format!("{} of {}", text::count(rebuild.level_stripes), text::count(rebuild.level_total))
+}
+
+fn time_left(rebuild: &RebuildReply) -> Option<String> {
+    let left = rebuild.remaining_seconds?;
+    Some(text::span(Duration::from_secs_f64(left.clamp(0.0, 1e9))))
+}
+
+/// How far a rebuild is, in one line.
+pub(crate) fn rebuilt(rebuild: &RebuildReply) -> String {
+    let (bytes, total) = (text::size(rebuild.bytes), text::size(rebuild.bytes_total));
+    let left = time_left(rebuild).map_or_else(String::new, |left| format!(", about {left} left"));
+    format!(
+        "rebuild: {} stripes, {bytes} of about {total}, {}/s{left}; {}: {}",
+        stripes(rebuild),
+        text::size(rebuild.rate),
+        that_bear(rebuild.bears),
+        level(rebuild)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rebuild_is_told_with_what_its_stripes_bear() {
+        let mut rebuild = RebuildReply {
+            began: String::new(),
+            stripes: 12,
+            stripes_total: 400,
+            bytes: 12_000_000_000,
+            bytes_total: 400_000_000_000,
+            counted: true,
+            bears: 0,
+            level_stripes: 12,
+            level_total: 40,
+            rate: 100_000_000,
+            remaining_seconds: Some(3880.0),
+        };
+        assert_eq!(
+            rebuilt(&rebuild),
+            "rebuild: 12 of 400 stripes, 12.0 GB of about 400 GB, 100 MB/s, about 64 min 40 s left; stripes that \
+             bear no further loss: 12 of 40"
+        );
+        (rebuild.counted, rebuild.remaining_seconds, rebuild.bears) = (false, None, 1);
+        assert_eq!(
+            rebuilt(&rebuild),
+            "rebuild: 12 of at least 400 stripes, 12.0 GB of about 400 GB, 100 MB/s; stripes that bear 1 further \
+             loss: 12 of 40"
+        );
+    }
 }

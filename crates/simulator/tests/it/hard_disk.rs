@@ -1,6 +1,7 @@
 //! Disks that take the time of hard disks, in virtual time, and a pool over them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::{BlobDescription, ByteCount, Clock, DriveGroup, DriveId, Epoch, StripeCode, Timestamp, Uuid};
@@ -27,10 +28,14 @@ struct HardDisk {
     arm: Arc<Arm>,
 }
 
-/// Where it was last, and how much smaller than the real one all is.
+/// Where it was last, how much smaller than the real one all is, and what it did.
 struct Arm {
     at: Mutex<Option<(ExtentId, u64)>>,
     scale: u64,
+    /// Nanoseconds that it took to come to a place.
+    seeking: AtomicU64,
+    /// Nanoseconds of reading and writing there.
+    transferring: AtomicU64,
 }
 
 /// An extent that is written by such a disk.
@@ -74,14 +79,18 @@ impl Arm {
             }
             _ => None,
         };
+        let began = simulated::now();
         RuntimePace.pause(match skipped {
             // It passes under the head.
             Some(gap) => gap * self.scale * 1_000_000_000 / DISK_RATE,
             None => (SEEK + HALF_TURN).as_nanos() as u64,
         });
+        let is_there = simulated::now();
         // The disk below has the real one's rate.
         RuntimePace.pause(length * (self.scale - 1) * 1_000_000_000 / DISK_RATE);
         let done = run();
+        self.seeking.fetch_add(is_there - began, Ordering::Relaxed);
+        self.transferring.fetch_add(simulated::now() - is_there, Ordering::Relaxed);
         *arm = Some((id, offset + length));
         done
     }
@@ -162,6 +171,7 @@ impl ObjectDrive for HardDisk {
 pub(crate) struct HardDisks {
     pub(crate) machines: SimMachines,
     scale: u64,
+    arms: Mutex<Vec<Arc<Arm>>>,
 }
 
 impl HardDisks {
@@ -182,7 +192,15 @@ impl HardDisks {
             tape_capacity: ByteCount::mib(8),
             ..MachineConfig::default()
         };
-        HardDisks { machines: SimMachines::new(&config, Arc::new(RuntimePace)), scale }
+        HardDisks { machines: SimMachines::new(&config, Arc::new(RuntimePace)), scale, arms: Mutex::default() }
+    }
+
+    /// Nanoseconds that each took for its arm to come to a place, and for what it did there.
+    pub(crate) fn times(&self) -> Vec<(u64, u64)> {
+        let of = |arm: &Arc<Arm>| {
+            (arm.seeking.load(Ordering::Relaxed), arm.transferring.load(Ordering::Relaxed))
+        };
+        self.arms.lock().unwrap().iter().map(of).collect()
     }
 
     /// A pool over them, with an arena of 2 GiB.
@@ -202,7 +220,9 @@ impl HardDisks {
         let disks = self.machines.disks();
         let map = DriveMap::new(Epoch(1), disks.iter().map(|disk| entry(disk.id())).collect()).unwrap();
         let drive = |disk: &simulator::machines::SimDisk| {
-            let arm = Arc::new(Arm { at: Mutex::new(None), scale: self.scale });
+            let (seeking, transferring) = (AtomicU64::new(0), AtomicU64::new(0));
+            let arm = Arc::new(Arm { at: Mutex::new(None), scale: self.scale, seeking, transferring });
+            self.arms.lock().unwrap().push(Arc::clone(&arm));
             let hard: Arc<dyn ObjectDrive> = Arc::new(HardDisk { disk: disk.open().unwrap(), arm });
             (disk.id(), Some(hard))
         };

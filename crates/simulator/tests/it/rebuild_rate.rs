@@ -28,9 +28,9 @@ struct Stripes {
 }
 
 /// Whole stripes, on disks of an eighth of the size.
-const WHOLE: Stripes = Stripes { count: 24, rows: 62, scale: 8 };
+const WHOLE: Stripes = Stripes { count: 48, rows: 62, scale: 8 };
 /// Beside clients: the shares at a drive are of bytes, so all is as large as it is.
-const SHORT: Stripes = Stripes { count: 10, rows: 16, scale: 1 };
+const SHORT: Stripes = Stripes { count: 28, rows: 8, scale: 1 };
 const NONE: Stripes = Stripes { count: 0, ..SHORT };
 
 /// In bytes a second, on disks of the real size.
@@ -64,7 +64,7 @@ fn stripes_on(
     let mut blobs = Vec::new();
     while blobs.len() < count {
         let blob = fill(pool, ((rows * 8) << 20) / scale);
-        let most = 9 * (blobs.len() + 1) / usize::from(DISKS - 1) + 6;
+        let most = 9 * (blobs.len() + 1) / usize::from(DISKS - 1) + 4;
         let others = || blob.stripes[0].drives.iter().filter(|drive| **drive != lost);
         if shard_on(&blob, lost).is_some() && others().all(|drive| load[usize::from(drive.0)] < most) {
             others().for_each(|drive| load[usize::from(drive.0)] += 1);
@@ -83,6 +83,18 @@ fn stripes_on(
 /// A disk is lost, and so many stripes of it are rebuilt, as many at once as the pool has memory for.
 fn run(stripes: Stripes, clients: usize, arena: ByteCount) -> Rates {
     run_work(Work::Rebuild, stripes, clients, arena)
+}
+
+/// What part of the time disks moved their arms, and transferred, on the average; and how long each did
+/// either, in hundredths.
+fn tell_times(before: &[(u64, u64)], after: &[(u64, u64)], seconds: f64) {
+    let part = |before: u64, after: u64| (after - before) as f64 / 1e9 / seconds;
+    let parts: Vec<(f64, f64)> =
+        before.iter().zip(after).map(|(old, new)| (part(old.0, new.0), part(old.1, new.1))).collect();
+    let average = |sum: f64| sum / f64::from(DISKS - 1);
+    let (seeking, moving) = (parts.iter().map(|it| it.0).sum(), parts.iter().map(|it| it.1).sum());
+    let busy: Vec<u32> = parts.iter().map(|it| ((it.0 + it.1) * 100.0).round() as u32).collect();
+    println!("arms {:.3}, transfers {:.3}, busy {busy:?} %", average(seeking), average(moving));
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -155,6 +167,7 @@ fn run_work(work: Work, stripes: Stripes, clients: usize, arena: ByteCount) -> R
                 .for_each(|_| drop(scope.spawn(worker)));
             // Until the queues are as full as they get; and to where stripes are left for all.
             simulated::pause(Duration::from_millis(500));
+            let times = disks.times();
             let (began, before) =
                 (simulated::now(), (repaired.load(Ordering::Relaxed), given.load(Ordering::Relaxed)));
             let is_enough = || {
@@ -171,6 +184,7 @@ fn run_work(work: Work, stripes: Stripes, clients: usize, arena: ByteCount) -> R
             // Of ten cells nine are read and one is written.
             let rates = Rates { read: 0.9 * rate(&repaired, before.0), clients: rate(&given, before.1) };
             is_over.store(true, Ordering::Relaxed);
+            tell_times(&times, &disks.times(), seconds);
             rates
         });
         pool.close();
@@ -179,8 +193,8 @@ fn run_work(work: Work, stripes: Stripes, clients: usize, arena: ByteCount) -> R
     outcome.result.unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// The budget of 0.8 is missed: a tenth of what the disks do is writing, an arm takes its time, and a stripe
-/// that waits for one disk keeps eight from their work.
+/// The budget of 0.8 is missed: a tenth of what the disks do is writing, an arm takes its time, and cells that
+/// wait for the slowest disk of their row take the memory.
 #[test]
 fn a_drive_is_rebuilt_from_all_others() {
     let _one = crate::alone();
@@ -190,8 +204,8 @@ fn a_drive_is_rebuilt_from_all_others() {
         large.share(),
         default.share()
     );
-    assert!(large.share() > 0.5, "{large:?}");
-    assert!(default.share() > 0.25, "{default:?}");
+    assert!(large.share() > 0.65, "{large:?}");
+    assert!(default.share() > 0.42, "{default:?}");
 }
 
 #[test]
