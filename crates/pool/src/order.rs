@@ -77,8 +77,9 @@ pub(crate) struct RunOrder {
     turn: Turn,
     /// What clients had, in bytes that the drive could have read meanwhile, while the upkeep waited.
     clients: u64,
-    /// Bytes that the upkeep had in its turn while clients waited.
+    /// Bytes that the upkeep had in its turn while clients waited, and in the turn before.
     upkeep: u64,
+    before: u64,
 }
 
 impl RunOrder {
@@ -92,7 +93,7 @@ impl RunOrder {
 
     fn with(others: Turn) -> Self {
         let turn = Turn { operations: 0, bytes: 0 };
-        RunOrder { others, arm: None, run: 0, turn, clients: 0, upkeep: 0 }
+        RunOrder { others, arm: None, run: 0, turn, clients: 0, upkeep: 0, before: 0 }
     }
 
     /// The place among those that wait, in the order in which they came, of the one that comes next. `None`
@@ -109,7 +110,7 @@ impl RunOrder {
         }
         let (stream, upkeep) = (stream.best(), upkeep.best());
         let is_shared = client.is_some() && upkeep.is_some();
-        let is_upkeeps = self.clients >= CLIENTS_TIMES * (UPKEEP_TURN + SEEK);
+        let is_upkeeps = self.clients >= CLIENTS_TIMES.saturating_mul(self.before.max(UPKEEP_TURN) + SEEK);
         let other = if is_shared && is_upkeeps { upkeep } else { client.or(upkeep) };
         let chosen = match (stream, other) {
             (Some(_), Some(_)) if self.run < STREAM_RUN => stream,
@@ -145,7 +146,8 @@ impl RunOrder {
         } else if chosen.is_upkeep() {
             self.upkeep = self.upkeep.saturating_add(bytes);
             if self.upkeep >= UPKEEP_TURN {
-                (self.clients, self.upkeep) = (0, 0);
+                // What one long operation had beyond its turn, clients have in the next one.
+                (self.before, self.clients, self.upkeep) = (self.upkeep, 0, 0);
             }
         }
     }
@@ -274,6 +276,23 @@ mod tests {
             served.chunk_by(|a, b| a.whose == b.whose).map(|run| (run[0].whose, run.len())).collect();
         let (stream, client) = ((Use::Stream, 32), (Use::Client, 4));
         assert_eq!(runs[..5], [stream, client, stream, client, (Use::Stream, 16)], "{runs:?}");
+    }
+
+    /// Story: a repair appends up to 16 MiB at once, and clients had no more for it than for the 4 MiB of a turn.
+    #[test]
+    fn what_the_upkeep_had_beyond_its_turn_clients_have_in_the_next_one() {
+        let long = |at: u64| {
+            let wanted = wanted(1, 16 * at, false)?;
+            Some(Wanted { to: wanted.from + 16 * MIB, whose: Use::Upkeep, ..wanted })
+        };
+        let mut waiting: Vec<_> = (0..4).map(long).collect();
+        waiting.extend((0..80).map(|at| wanted(9, 5 * at, false)));
+        let mut order = RunOrder::of_writes();
+        let served: Vec<Wanted> = served(&mut order, waiting).into_iter().flatten().collect();
+        let runs: Vec<(bool, usize)> =
+            served.chunk_by(|a, b| a.whose == b.whose).map(|run| (run[0].is_upkeep(), run.len())).collect();
+        // As much as a turn takes before the first, 18 MiB with the arm's way four times before the others.
+        assert_eq!(runs[..5], [(false, 8), (true, 1), (false, 24), (true, 1), (false, 24)], "{runs:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, ByteCount, DriveId};
+use base::{BlobDescription, BlobId, ByteCount, DriveId, Layout};
 use catalogue::Command;
 use pool::{BadShard, MovedStripe, PieceState, PoolError, Repaired};
 
@@ -359,7 +359,10 @@ fn rebuild_one(
     let Some(blob) = upkeep.read(|view| view.blob(id))? else { return Ok(None) };
     let (mut bad, _) = bad_at(&blob, wanting, left);
     bad.retain(|bad| bad.stripe == stripe);
-    let mut pacing = |bytes: ByteCount| pace_rebuild(upkeep, bytes);
+    // What is read of segments stands in no order at the drives: clients come first by waiting for them.
+    let is_segment = matches!(blob.layout, Layout::Segment { .. });
+    let mut pacing =
+        |bytes: ByteCount| if is_segment { pace(upkeep, bytes) } else { pace_rebuild(upkeep, bytes) };
     mend(upkeep, given_up, (&blob, &bad, 0), &mut pacing).map(Some)
 }
 

@@ -192,14 +192,17 @@ impl HardDisks {
             tape_capacity: ByteCount::mib(8),
             ..MachineConfig::default()
         };
-        HardDisks { machines: SimMachines::new(&config, Arc::new(RuntimePace)), scale, arms: Mutex::default() }
+        HardDisks {
+            machines: SimMachines::new(&config, Arc::new(RuntimePace)),
+            scale,
+            arms: Mutex::default(),
+        }
     }
 
     /// Nanoseconds that each took for its arm to come to a place, and for what it did there.
     pub(crate) fn times(&self) -> Vec<(u64, u64)> {
-        let of = |arm: &Arc<Arm>| {
-            (arm.seeking.load(Ordering::Relaxed), arm.transferring.load(Ordering::Relaxed))
-        };
+        let of =
+            |arm: &Arc<Arm>| (arm.seeking.load(Ordering::Relaxed), arm.transferring.load(Ordering::Relaxed));
         self.arms.lock().unwrap().iter().map(of).collect()
     }
 
