@@ -192,15 +192,27 @@ impl HardDisks {
             tape_capacity: ByteCount::mib(8),
             ..MachineConfig::default()
         };
-        HardDisks { machines: SimMachines::new(&config, Arc::new(RuntimePace)), scale, arms: Mutex::default() }
+        HardDisks {
+            machines: SimMachines::new(&config, Arc::new(RuntimePace)),
+            scale,
+            arms: Mutex::default(),
+        }
     }
 
     /// Nanoseconds that each took for its arm to come to a place, and for what it did there.
     pub(crate) fn times(&self) -> Vec<(u64, u64)> {
-        let of = |arm: &Arc<Arm>| {
-            (arm.seeking.load(Ordering::Relaxed), arm.transferring.load(Ordering::Relaxed))
-        };
+        let of =
+            |arm: &Arc<Arm>| (arm.seeking.load(Ordering::Relaxed), arm.transferring.load(Ordering::Relaxed));
         self.arms.lock().unwrap().iter().map(of).collect()
+    }
+
+    /// Takes a blob of one stripe off the disks, durably at once: a disk in memory keeps what it could lose
+    /// else.
+    pub(crate) fn forget(&self, blob: &BlobDescription) {
+        for (shard, drive) in (0u8..).zip(&blob.stripes[0].drives) {
+            let disk = self.machines.disks().iter().find(|disk| disk.id() == *drive).unwrap().clone();
+            disk.lose(ExtentId { blob: blob.id, stripe: 0, shard });
+        }
     }
 
     /// A pool over them, with an arena of 2 GiB.
