@@ -188,8 +188,8 @@ fn run_work(work: Work, stripes: Stripes, clients: usize, arena: ByteCount) -> R
     outcome.result.unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// The budget of 0.8 is missed: a tenth of what the disks do is writing, an arm takes its time, and cells that
-/// wait for the slowest disk of their row take the memory.
+/// The budget of 0.8 is missed: a tenth of what the disks do is writing, an arm takes its time, and cells
+/// that wait for the slowest disk of their row take the memory.
 #[test]
 fn a_drive_is_rebuilt_from_all_others() {
     let _one = crate::alone();

@@ -45,7 +45,7 @@ struct Got {
 }
 
 fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
-    run_with(has_streams, has_clients, reserves, false)
+    run_with((has_streams, has_clients), reserves, false)
 }
 
 /// Stripes with a shard on this disk, one for each that may be rebuilt at once.
@@ -79,7 +79,8 @@ fn rebuild(pool: &Arc<Pool>, blob: &BlobDescription, lost: DriveId, is_over: &At
     }
 }
 
-fn run_with(has_streams: bool, has_clients: bool, reserves: bool, rebuilds: bool) -> Got {
+/// `has`: streams, clients.
+fn run_with((has_streams, has_clients): (bool, bool), reserves: bool, rebuilds: bool) -> Got {
     let outcome = simulated::run(11, move || {
         let disks = HardDisks::new(DISKS, ByteCount::gib(1));
         let pool = disks.open(StripeCode::reed_solomon(8, 2));
@@ -191,13 +192,13 @@ fn streams_keep_their_rate_beside_clients_at_saturation() {
     assert!(collapse.worst < 0.7 && collapse.streams < 0.8 * all, "{collapse:?}");
 }
 
-/// The same beside a rebuild: streams have theirs, clients keep less than the 0.6 of a whole pool. What they read
-/// of the lost disk is computed from eight others, and the rebuild has its share of what streams leave.
+/// The same beside a rebuild: streams have theirs, clients keep less than the 0.6 of a whole pool. What they
+/// read of the lost disk is computed from eight others, and the rebuild has its share of what streams leave.
 #[test]
 fn streams_keep_their_rate_beside_clients_and_a_rebuild() {
     let _one = crate::alone();
     let clients = run(false, true, true);
-    let all = run_with(true, true, true, true);
+    let all = run_with((true, true), true, true);
     println!("clients alone {clients:?}\nall {all:?}: {:.3}", all.clients / clients.clients);
     assert!(all.worst >= 0.95 && all.clients >= 0.4 * clients.clients, "{all:?} of {clients:?}");
     assert!(all.rebuilt > 0.0, "it goes on: {all:?}");
