@@ -66,8 +66,8 @@ pub(crate) const HEDGE_MAX: Duration = Duration::from_secs(2);
 pub(crate) const HEDGE_DEFAULT: Duration = Duration::from_millis(500);
 /// Cell buffers for scrubbing and repair, at least, used only as far as layouts are wide.
 pub(crate) const SCRUB_CELLS_MIN: usize = 512;
-/// Cells that repairs take at least, if there is as much for them to do: with half of it a rebuild of 24 disks
-/// reads a third less ...
+/// Cells that repairs take at least, if there is as much for them to do: with half of it a rebuild of 24
+/// disks reads a third less ...
 pub(crate) const REPAIR_CELLS_MIN: usize = 512;
 /// ... and with a larger arena so many times what it has: a rebuild goes as fast as it has memory for cells
 /// that wait for the slowest disk of their row, and a second loss is likelier the longer it takes.

@@ -2,8 +2,8 @@
 //! what is to be repaired and hears what came of it.
 //!
 //! A panic of one ends the others with the stripe that they are at, and is then one of the scrubber: of that
-//! the process ends ([`threads::spawn_guarded`]), in a release as well, and the next start finds what is to be
-//! rebuilt by the catalogue. What was told of stripes before it is heard.
+//! the process ends ([`threads::spawn_guarded`]), in a release as well, and the next start finds what is to
+//! be rebuilt by the catalogue. What was told of stripes before it is heard.
 
 use std::sync::PoisonError;
 use threads::{Builder, Condvar, Mutex, MutexGuard};
@@ -63,7 +63,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Sees to it that the threads end, whatever becomes of the scrubber: it is waited for them even if it panics.
+/// Sees to it that the threads end, whatever becomes of the scrubber: its scope waits for them if it panics.
 struct Closing<'a>(&'a Rebuilding);
 
 impl Drop for Closing<'_> {
@@ -289,7 +289,7 @@ mod tests {
             let mut pages = Pages::of(9 * PAGE);
             run(workers, &mut pages, || stops.load(Ordering::SeqCst), repair).unwrap();
             let begun = begun.into_inner();
-            // The others may have begun one meanwhile: more only if they go round between the two lines above.
+            // The others may have begun one meanwhile, more only if they are quick between the lines above.
             assert!((21..9 * PAGE as usize).contains(&begun), "{workers} threads: {begun}");
             assert_eq!(pages.heard.len(), begun, "what was begun is heard");
         }

@@ -324,8 +324,8 @@ pub struct PoolHealthReply {
     pub late_cells: u64,
 }
 
-/// How far a rebuild is of what lost drives held: in `GET /api/v1/scrub` and `GET /api/v1/pool`. It is counted
-/// anew when one begins, also after a restart.
+/// How far a rebuild is of what lost drives held: in `GET /api/v1/scrub` and `GET /api/v1/pool`. It is
+/// counted anew when one begins, also after a restart.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RebuildReply {
     /// When it began.

@@ -166,14 +166,14 @@ mod tests {
         };
         assert_eq!(
             rebuilt(&rebuild),
-            "rebuild: 12 of 400 stripes, 12.0 GB of about 400 GB, 100 MB/s, about 64 min 40 s left; stripes that \
-             bear no further loss: 12 of 40"
+            "rebuild: 12 of 400 stripes, 12.0 GB of about 400 GB, 100 MB/s, about 64 min 40 s left; \
+             stripes that bear no further loss: 12 of 40"
         );
         (rebuild.counted, rebuild.remaining_seconds, rebuild.bears) = (false, None, 1);
         assert_eq!(
             rebuilt(&rebuild),
-            "rebuild: 12 of at least 400 stripes, 12.0 GB of about 400 GB, 100 MB/s; stripes that bear 1 further \
-             loss: 12 of 40"
+            "rebuild: 12 of at least 400 stripes, 12.0 GB of about 400 GB, 100 MB/s; stripes that bear 1 \
+             further loss: 12 of 40"
         );
     }
 }

@@ -206,6 +206,15 @@ impl HardDisks {
         self.arms.lock().unwrap().iter().map(of).collect()
     }
 
+    /// Takes a blob of one stripe off the disks, durably at once: a disk in memory keeps what it could lose
+    /// else.
+    pub(crate) fn forget(&self, blob: &BlobDescription) {
+        for (shard, drive) in (0u8..).zip(&blob.stripes[0].drives) {
+            let disk = self.machines.disks().iter().find(|disk| disk.id() == *drive).unwrap().clone();
+            disk.lose(ExtentId { blob: blob.id, stripe: 0, shard });
+        }
+    }
+
     /// A pool over them, with an arena of 2 GiB.
     pub(crate) fn open(&self, code: StripeCode) -> Arc<Pool> {
         self.open_with(code, ByteCount::gib(2))

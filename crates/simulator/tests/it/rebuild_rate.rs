@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::{BlobDescription, ByteCount, DriveGroup, DriveId, StripeCode};
-use drive::ExtentId;
 use pool::{BadShard, Pool, RepairOrder, Use};
 use simulator::world::below;
 use threads::{Mutex, simulated};
@@ -71,11 +70,7 @@ fn stripes_on(
             blobs.push(blob);
             continue;
         }
-        // Durably at once: a disk in memory keeps what it could lose else.
-        for (shard, drive) in (0u8..).zip(&blob.stripes[0].drives) {
-            let disk = disks.machines.disks().iter().find(|disk| disk.id() == *drive).unwrap().clone();
-            disk.lose(ExtentId { blob: blob.id, stripe: 0, shard });
-        }
+        disks.forget(&blob);
     }
     blobs
 }
@@ -193,8 +188,8 @@ fn run_work(work: Work, stripes: Stripes, clients: usize, arena: ByteCount) -> R
     outcome.result.unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// The budget of 0.8 is missed: a tenth of what the disks do is writing, an arm takes its time, and cells that
-/// wait for the slowest disk of their row take the memory.
+/// The budget of 0.8 is missed: a tenth of what the disks do is writing, an arm takes its time, and cells
+/// that wait for the slowest disk of their row take the memory.
 #[test]
 fn a_drive_is_rebuilt_from_all_others() {
     let _one = crate::alone();

@@ -2,12 +2,13 @@
 //! KIT the streams got 2 GB/s of the 12 that the disks can give, since random reads broke them. Here the pool
 //! as it is runs in virtual time on disks that take the time of hard disks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::{ByteCount, StripeCode};
-use pool::Use;
+use base::{BlobDescription, ByteCount, DriveId, StripeCode};
+use pool::{BadShard, Pool, Use};
 use simulator::machines::{Pace, RuntimePace};
 use simulator::world::below;
 use threads::simulated;
@@ -26,6 +27,8 @@ const CLIENTS: usize = 256;
 const CLIENT_READ: u64 = 1 << 20;
 const CLIENT_FILE: u64 = 8 << 20;
 const CLIENT_FILES: u64 = 210;
+/// Of a stripe that is rebuilt.
+const REBUILT_ROWS: u64 = 3;
 const WARM_UP: Duration = Duration::from_secs(12);
 const MEASURED: Duration = Duration::from_secs(4);
 
@@ -35,13 +38,54 @@ struct Got {
     worst: f64,
     streams: f64,
     clients: f64,
+    /// What a rebuild reads and writes.
+    rebuilt: f64,
     /// Cells that others stood in for, since they were late.
     late: u64,
 }
 
 fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
+    run_with((has_streams, has_clients), reserves, false)
+}
+
+/// Stripes with a shard on this disk, one for each that may be rebuilt at once.
+fn stripes_on(pool: &Arc<Pool>, disks: &HardDisks, lost: DriveId) -> Vec<BlobDescription> {
+    let mut found = Vec::new();
+    while found.len() < pool.repairs_at_once() {
+        let blob = fill(pool, (REBUILT_ROWS * 8) << 20);
+        if blob.stripes[0].drives.contains(&lost) {
+            found.push(blob);
+        } else {
+            disks.forget(&blob);
+        }
+    }
+    found
+}
+
+/// A disk is lost, and what it held is rebuilt on others, over and over until all is over; adds up what is
+/// read and written.
+fn rebuild(pool: &Arc<Pool>, blob: &BlobDescription, lost: DriveId, is_over: &AtomicBool, moved: &AtomicU64) {
+    let shard = blob.stripes[0].drives.iter().position(|drive| *drive == lost).unwrap();
+    let bad = BTreeSet::from([BadShard { stripe: 0, shard: shard as u8, drive: lost }]);
+    while !is_over.load(Ordering::Relaxed) {
+        let mut pace = |bytes: ByteCount| {
+            moved.fetch_add(bytes.0, Ordering::Relaxed);
+            // As the scrubber does: in line for what the streams leave.
+            pool.pace(bytes.0);
+            !is_over.load(Ordering::Relaxed)
+        };
+        let done = pool.repair(blob, &bad, &mut pace).unwrap();
+        assert!(done.failed.is_empty() || is_over.load(Ordering::Relaxed), "{done:?}");
+    }
+}
+
+/// `has`: streams, clients.
+fn run_with((has_streams, has_clients): (bool, bool), reserves: bool, rebuilds: bool) -> Got {
     let outcome = simulated::run(11, move || {
-        let pool = HardDisks::new(DISKS, ByteCount::gib(1)).open(StripeCode::reed_solomon(8, 2));
+        let disks = HardDisks::new(DISKS, ByteCount::gib(1));
+        let pool = disks.open(StripeCode::reed_solomon(8, 2));
+        let lost = disks.machines.disks()[3].id();
+        let stripes = if rebuilds { stripes_on(&pool, &disks, lost) } else { Vec::new() };
         let is_over = Arc::new(AtomicBool::new(false));
         let read = Arc::new(AtomicU64::new(0));
         let mut tasks = Vec::new();
@@ -93,6 +137,14 @@ fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
                 }
             }));
         }
+        if rebuilds {
+            pool.declare_lost(lost).unwrap();
+        }
+        let rebuilt = Arc::new(AtomicU64::new(0));
+        for blob in stripes {
+            let (pool, is_over, rebuilt) = (Arc::clone(&pool), Arc::clone(&is_over), Arc::clone(&rebuilt));
+            tasks.push(threads::spawn(move || rebuild(&pool, &blob, lost, &is_over, &rebuilt)));
+        }
         let tending = {
             let (pool, is_over) = (Arc::clone(&pool), Arc::clone(&is_over));
             threads::spawn(move || {
@@ -105,6 +157,7 @@ fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
         simulated::pause(WARM_UP);
         let before: Vec<u64> = streamed.iter().map(|(_, moved)| moved.load(Ordering::Relaxed)).collect();
         let clients_before = read.load(Ordering::Relaxed);
+        let rebuilt_before = rebuilt.load(Ordering::Relaxed);
         simulated::pause(MEASURED);
         let seconds = MEASURED.as_secs_f64();
         let got: Vec<f64> = streamed
@@ -113,13 +166,14 @@ fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
             .map(|((_, moved), before)| (moved.load(Ordering::Relaxed) - before) as f64 / seconds)
             .collect();
         let clients = (read.load(Ordering::Relaxed) - clients_before) as f64 / seconds;
+        let rebuilt = (rebuilt.load(Ordering::Relaxed) - rebuilt_before) as f64 / seconds;
         is_over.store(true, Ordering::Relaxed);
         tasks.into_iter().for_each(|task| task.join().unwrap());
         tending.join().unwrap();
         let late = pool.late_cells();
         pool.close();
         let worst = got.iter().zip(RATES).map(|(got, rate)| got / rate as f64).fold(1.0, f64::min);
-        Got { worst, streams: got.iter().sum(), clients, late }
+        Got { worst, streams: got.iter().sum(), clients, rebuilt, late }
     });
     outcome.result.unwrap_or_else(|failure| panic!("{failure}"))
 }
@@ -136,6 +190,18 @@ fn streams_keep_their_rate_beside_clients_at_saturation() {
     assert!(both.streams >= 0.95 * all && both.late > 0, "{both:?}");
     // Streams that are read as all others are, side by side with them, as at KIT.
     assert!(collapse.worst < 0.7 && collapse.streams < 0.8 * all, "{collapse:?}");
+}
+
+/// The same beside a rebuild: streams have theirs, clients keep less than the 0.6 of a whole pool. What they
+/// read of the lost disk is computed from eight others, and the rebuild has its share of what streams leave.
+#[test]
+fn streams_keep_their_rate_beside_clients_and_a_rebuild() {
+    let _one = crate::alone();
+    let clients = run(false, true, true);
+    let all = run_with((true, true), true, true);
+    println!("clients alone {clients:?}\nall {all:?}: {:.3}", all.clients / clients.clients);
+    assert!(all.worst >= 0.95 && all.clients >= 0.4 * clients.clients, "{all:?} of {clients:?}");
+    assert!(all.rebuilt > 0.0, "it goes on: {all:?}");
 }
 
 /// What recalls get that write as many streams to the pool at one time, in bytes a second, and clients that
