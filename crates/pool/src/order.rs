@@ -278,7 +278,8 @@ mod tests {
         assert_eq!(runs[..5], [stream, client, stream, client, (Use::Stream, 16)], "{runs:?}");
     }
 
-    /// Story: a repair appends up to 16 MiB at once, and clients had no more for it than for the 4 MiB of a turn.
+    /// Story: a repair appends up to 16 MiB at once, and clients had no more for it than for the 4 MiB of a
+    /// turn.
     #[test]
     fn what_the_upkeep_had_beyond_its_turn_clients_have_in_the_next_one() {
         let long = |at: u64| {
