@@ -48,6 +48,13 @@ fn a_full_pool_refuses_puts_serves_the_rest_and_recovers_by_itself() {
     fs::remove_dir_all(&pool).unwrap();
     std::os::unix::fs::symlink(&small.0, &pool).unwrap();
     instance.start();
+    // Else what is put goes to tape, and puts wait for the room that comes of it.
+    let drives = |word: &str| {
+        for drive in ["vdrive0", "vdrive1"] {
+            instance.kist(&["drive", word, drive]).exits(0);
+        }
+    };
+    drives("down");
     let file = instance.beside("file");
     write(&file, &bytes(12_000_000, 1));
     let mut kept = 0;
@@ -72,6 +79,7 @@ fn a_full_pool_refuses_puts_serves_the_rest_and_recovers_by_itself() {
     instance.kist(&["get", "/f0", shown(&copy)]).exits(0);
     assert!(fs::read(&copy).unwrap() == fs::read(&file).unwrap());
     // What empties the pool goes on, and then there is room again.
+    drives("up");
     instance.kist(&["migrate", "--now"]).exits(0);
     instance.kist(&["wait", "--timeout", "120s"]).exits(0);
     for n in 0..kept {

@@ -5,6 +5,7 @@ use catalogue::{Counter, Tally};
 use scheduler::{Event, Reason};
 use std::collections::BTreeSet;
 
+use crate::reasons::Waiting;
 use crate::room::Tape;
 use ground::ArchiveError;
 
@@ -43,20 +44,20 @@ impl Tape {
     /// What waits for a tape, comes there without an operator's doing, and may leave the pool then, as far as
     /// counters tell.
     pub(crate) fn room_on_its_way(&self) -> Result<RoomOnItsWay, ArchiveError> {
-        let (now, mut found) = (self.now(), RoomOnItsWay::default());
+        let mut found = RoomOnItsWay::default();
         for class in self.classes.all().iter().filter(|class| !class.copies.is_empty()) {
             let counted = |counter| self.read(|view| view.tally(counter));
             let (online, todo) = (counted(Counter::Online(class.id))?, counted(Counter::Todo(class.id))?);
             let floor = if class.settings.cold { 0 } else { class.settings.leaving.pool_min.0 };
             let may_leave = online.bytes.0.saturating_sub(floor);
             let rests = |reason: &Reason| matches!(reason, Reason::Resting { .. });
-            let is_sealed = !rests(&self.scheduler().why_sealing(class.id, now));
+            let is_sealed = !self.reason(Waiting::Seal(class.id))?.as_ref().is_some_and(rests);
             let todo = if is_sealed { todo } else { Tally::default() };
             let (mut queued, mut is_kept) = (0, false);
             for pool in &class.copies {
-                let reason = self.scheduler().why_migrating(*pool, now);
                 // A file leaves the pool only when it is on all its tapes.
-                is_kept |= reason.needs_an_operator() || rests(&reason);
+                let keeps = |reason: &Reason| reason.needs_an_operator() || rests(reason);
+                is_kept |= self.reason(Waiting::Migration(*pool))?.as_ref().is_some_and(keeps);
                 queued = queued.max(counted(Counter::Queued(*pool))?.bytes.0);
             }
             let bytes = todo.bytes.0.saturating_add(queued).min(may_leave);

@@ -18,7 +18,7 @@ use super::disk;
 /// The directory of what is to be added: what was named, or where the disk is mounted that was named.
 pub fn directory(place: &Path, client: impl Fn() -> Outcome<Client>, quiet: bool) -> Outcome<PathBuf> {
     let is_device = is_block_device(place);
-    if !is_device && place.starts_with("/dev") {
+    if !is_device && is_of_devices(place) {
         return Err(Failure::new(
             Exit::NotFound,
             format!("{}: there is no such device: see kist disk ls", place.display()),
@@ -51,6 +51,12 @@ pub fn directory(place: &Path, client: impl Fn() -> Outcome<Client>, quiet: bool
         }
         Err(why) => Err(Failure::new(Exit::Refused, format!("{words}: {why}{}", next(&why, blankness)))),
     }
+}
+
+/// Whether a path stands where the system has its devices, and nothing else should.
+fn is_of_devices(place: &Path) -> bool {
+    let is_above = |directory: &str| place.parent() == Some(Path::new(directory));
+    is_above("/dev") || is_above("/dev/mapper") || place.starts_with("/dev/disk")
 }
 
 /// Whether a path has the form of a slot, `ENCLOSURE/SLOT`.
