@@ -167,7 +167,10 @@ fn a_pool_grows_is_drained_by_half_and_gets_another_code_under_load() {
     wait_until("it has nothing to do", || show(&instance)["recoding"]["state"] == "ended");
     let told = instance.kist(&["pool", "show"]).exits(0).out;
     assert!(
-        told.contains("change of code to 8+2: ended: what is striped has the code 8+2; 0 of 0 blobs"),
+        told.contains(
+            "change of code to 8+2: ended: what is striped has the code 8+2, small files have 3 copies or \
+             more; 0 of 0 blobs"
+        ),
         "{told}"
     );
     assert!(instance.kist(&["pool", "recode", "--end"]).exits(0).out.contains("none is under way"));
