@@ -189,8 +189,7 @@ enum Refusal {
 }
 
 /// Whether a file of this name is the record of a burn-in, or was becoming one.
-#[must_use]
-pub fn is_burn_in_file(name: &OsStr) -> bool {
+pub(crate) fn is_burn_in_file(name: &OsStr) -> bool {
     name == FILE_NAME || name == TEMPORARY
 }
 

@@ -626,7 +626,10 @@ fn clear_replacements(path: &Path) -> Result<(), DriveOpenError> {
 }
 
 /// Whether nothing is in a directory, but for the record of a burn-in.
-pub(crate) fn holds_nothing(path: &Path) -> io::Result<bool> {
+///
+/// # Errors
+/// If it cannot be read.
+pub fn holds_nothing(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         if !burn_in::is_burn_in_file(&entry?.file_name()) {
             return Ok(false);

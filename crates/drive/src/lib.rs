@@ -21,10 +21,10 @@ mod uring;
 mod writer;
 
 pub use buffer::AlignedBuffer;
-pub use burn_in::{BurnInDoubt, BurnInId, BurnInRecord, BurnInRecordError, BurnInVerdict, is_burn_in_file};
+pub use burn_in::{BurnInDoubt, BurnInId, BurnInRecord, BurnInRecordError, BurnInVerdict};
 pub use burn_in_demand::{BURN_IN_LEAVES, BurnInDemand, BurnInState, QUICK_BURN_IN};
 pub use device::{DriveIo, DriveIoError};
-pub use directory::{DirectIo, DirectoryDrive};
+pub use directory::{DirectIo, DirectoryDrive, holds_nothing};
 pub use error::{DriveError, DriveOpenError};
 pub use extent::ExtentId;
 pub use location::{DriveLocation, LocationError, ResolvedLocation};

@@ -8,7 +8,6 @@ use crate::error::PoolError;
 use crate::pool::Pool;
 use crate::repair::Repaired;
 use crate::scrub::BadShard;
-use crate::status::DriveSpace;
 
 /// What came of further copies.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,8 +43,7 @@ impl Pool {
         };
         let room = self.room_of_shard(blob, 0)?;
         let mut avoid = self.unwritable();
-        let lacks = |drive: &&DriveSpace| drive.room_for_files() < room;
-        avoid.extend(self.spaces().iter().filter(lacks).map(|drive| drive.id));
+        avoid.extend(self.without_room_for(room));
         let to = self.widened_set(set, self.config().segment_copies.into(), &avoid)?;
         let further = (0u8..).zip(&to.drives).skip(set.drives.len());
         let further: Vec<BadShard> =

@@ -294,8 +294,7 @@ impl Pool {
             Why::Damage => {}
             Why::Drain => {
                 let room = self.room_of_shard(blob, stripe)?;
-                let lacks = |drive: &DriveSpace| drive.room_for_files() < room;
-                down.extend(self.spaces().iter().filter(|drive| lacks(drive)).map(|drive| drive.id));
+                down.extend(self.without_room_for(room));
             }
             Why::MoveTo(to) => {
                 let is_asked = |shard: usize| bad.iter().any(|bad| usize::from(bad.shard) == shard);
@@ -319,6 +318,12 @@ impl Pool {
             Err(_) if why == Why::Damage && gone.len() < lost.len() => self.substitute_set(set, &gone, &down),
             spared => spared,
         })
+    }
+
+    /// The drives that have no such room for new files.
+    pub(crate) fn without_room_for(&self, room: ByteCount) -> impl Iterator<Item = DriveId> {
+        let lacks = move |drive: &DriveSpace| drive.room_for_files() < room;
+        self.spaces().into_iter().filter(lacks).map(|drive| drive.id)
     }
 
     /// The room that a drive must have for a shard of a stripe, or a copy of a segment, that is moved to it.

@@ -2,7 +2,6 @@
 //!
 //! What is not proven to be blank is left alone: a disk with data on it that is formatted cannot be had back.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -94,15 +93,18 @@ enum Own {
     No,
 }
 
+/// Whether nothing of others is in a directory.
+pub type Vacant = fn(&Path) -> io::Result<bool>;
+
 /// Makes an XFS of this UUID on a disk that is proven to be blank, or finds the one that was made by the same
-/// words before and is whole. `device`: such as `sdd`, which nothing is known to use; `is_ours`: the names of
-/// what may be in it by then.
+/// words before and is whole. `device`: such as `sdd`, which nothing is known to use; `is_vacant`: whether
+/// what is in it by then is nobody's.
 ///
 /// # Errors
 /// [`NotMade`]; nothing is written to a disk that is not blank.
-pub fn file_system(device: &str, uuid: &str, is_ours: fn(&OsStr) -> bool) -> Result<(), NotMade> {
+pub fn file_system(device: &str, uuid: &str, is_vacant: Vacant) -> Result<(), NotMade> {
     match own(device, uuid)? {
-        Own::Whole => return is_empty(device, is_ours),
+        Own::Whole => return is_empty(device, is_vacant),
         Own::Half => return Err(NotMade::HalfMade(device.to_owned())),
         Own::No => is_blank(device)?,
     }
@@ -198,7 +200,7 @@ fn of_superblock(bytes: &[u8], uuid: &str) -> Own {
 }
 
 /// Whether nothing of others is in the file system of a device, which is looked at where nobody else sees it.
-fn is_empty(device: &str, is_ours: fn(&OsStr) -> bool) -> Result<(), NotMade> {
+fn is_empty(device: &str, is_vacant: Vacant) -> Result<(), NotMade> {
     let place = Path::new(LOOK_AT);
     let failed = |error: io::Error| NotMade::Program(format!("looking at {LOOK_AT}"), error.to_string());
     match fs::create_dir(place) {
@@ -206,23 +208,14 @@ fn is_empty(device: &str, is_ours: fn(&OsStr) -> bool) -> Result<(), NotMade> {
         _ => {}
     }
     program("mount", &["-t", "xfs", "-o", "ro", &format!("/dev/{device}"), LOOK_AT])?;
-    let found = has_others(place, is_ours);
+    let found = is_vacant(place);
     unmount(place)?;
     // Left behind, it is in nobody's way.
     let _ = fs::remove_dir(place);
     match found.map_err(failed)? {
-        true => Err(NotMade::NotEmpty(device.to_owned())),
-        false => Ok(()),
+        false => Err(NotMade::NotEmpty(device.to_owned())),
+        true => Ok(()),
     }
-}
-
-fn has_others(place: &Path, is_ours: fn(&OsStr) -> bool) -> io::Result<bool> {
-    for entry in fs::read_dir(place)? {
-        if !is_ours(&entry?.file_name()) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Unmounts what a call before this one was looking at when it was killed.

@@ -50,15 +50,22 @@ impl Tape {
             let (online, todo) = (counted(Counter::Online(class.id))?, counted(Counter::Todo(class.id))?);
             let floor = if class.settings.cold { 0 } else { class.settings.leaving.pool_min.0 };
             let may_leave = online.bytes.0.saturating_sub(floor);
+            let mut queued = 0;
+            for pool in &class.copies {
+                queued = queued.max(counted(Counter::Queued(*pool))?.bytes.0);
+            }
+            // The usual case, at each look: no reason is asked for then.
+            if may_leave == 0 || todo.bytes.0 == 0 && queued == 0 {
+                continue;
+            }
             let rests = |reason: &Reason| matches!(reason, Reason::Resting { .. });
             let is_sealed = !self.reason(Waiting::Seal(class.id))?.as_ref().is_some_and(rests);
             let todo = if is_sealed { todo } else { Tally::default() };
-            let (mut queued, mut is_kept) = (0, false);
+            let mut is_kept = false;
             for pool in &class.copies {
                 // A file leaves the pool only when it is on all its tapes.
                 let keeps = |reason: &Reason| reason.needs_an_operator() || rests(reason);
                 is_kept |= self.reason(Waiting::Migration(*pool))?.as_ref().is_some_and(keeps);
-                queued = queued.max(counted(Counter::Queued(*pool))?.bytes.0);
             }
             let bytes = todo.bytes.0.saturating_add(queued).min(may_leave);
             if bytes > 0 && !is_kept {

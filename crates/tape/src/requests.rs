@@ -2,8 +2,8 @@
 
 use base::{ArchivePath, FileId, RequestId};
 use catalogue::{
-    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, PRIORITY_USUAL, Rejection, RequestState,
-    typed,
+    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, PRIORITY_USUAL, ReadError, Rejection,
+    RequestState, View, typed,
 };
 
 use crate::Tape;
@@ -269,7 +269,7 @@ impl Tape {
     ) -> Result<(), ArchiveError> {
         self.request(request)?;
         let Some(paths) = paths else {
-            return self.release_all(request, progress);
+            return self.release_those(request, progress, |_, _| Ok(true));
         };
         let (mut files, mut directories) = (Vec::with_capacity(paths.len()), Vec::new());
         for path in paths {
@@ -288,22 +288,24 @@ impl Tape {
             self.leaving.tell(LeavingCause::MayLeave);
             progress.add_files(batch.len());
         }
-        match directories.is_empty() {
-            true => Ok(()),
-            false => self.release_those(request, progress, |path| {
-                let rest = |directory: &ArchivePath| path.strip_prefix(directory.as_str());
-                let is_below = |rest: &str| rest.starts_with('/');
-                directories.iter().any(|it| it.as_str() == "/" || rest(it).is_some_and(is_below))
-            }),
+        if directories.is_empty() {
+            return Ok(());
         }
+        self.release_those(request, progress, |view, file| {
+            let Some(path) = view.path_of_file(file)? else { return Ok(false) };
+            let rest = |directory: &ArchivePath| path.strip_prefix(directory.as_str());
+            let is_below = |rest: &str| rest.starts_with('/');
+            Ok(directories.iter().any(|it| it.as_str() == "/" || rest(it).is_some_and(is_below)))
+        })
     }
 
-    /// Gives back the pins of those files of a request whose path is one of these.
+    /// Gives back the pins of those files of a request that are meant, in batches. What is waited for still
+    /// is recalled, and gets no pin.
     fn release_those(
         &self,
         request: RequestId,
         progress: &CallProgress,
-        is_meant: impl Fn(&str) -> bool,
+        is_meant: impl Fn(&View<'_>, FileId) -> Result<bool, ReadError>,
     ) -> Result<(), ArchiveError> {
         let mut from = 0;
         loop {
@@ -313,29 +315,13 @@ impl Tape {
             let files: Vec<FileId> = self.read(|view| {
                 let mut meant = Vec::new();
                 for (_, item) in items {
-                    let path = view.path_of_file(item.file)?;
-                    meant.extend(path.is_some_and(|path| is_meant(&path)).then_some(item.file));
+                    meant.extend(is_meant(view, item.file)?.then_some(item.file));
                 }
                 Ok(meant)
             })?;
             if files.is_empty() {
                 continue;
             }
-            let count = files.len();
-            self.execute(Command::Unpin { request, files })?;
-            self.leaving.tell(LeavingCause::MayLeave);
-            progress.add_files(count);
-        }
-    }
-
-    /// Gives back all pins of a request in batches. What is waited for still is recalled, and gets no pin.
-    fn release_all(&self, request: RequestId, progress: &CallProgress) -> Result<(), ArchiveError> {
-        let mut from = 0;
-        loop {
-            let items = self.read(|view| view.request_items(request, from, BULK_FILES))?;
-            let Some((last, _)) = items.last() else { return Ok(()) };
-            from = last + 1;
-            let files: Vec<FileId> = items.into_iter().map(|(_, item)| item.file).collect();
             let count = files.len();
             self.execute(Command::Unpin { request, files })?;
             self.leaving.tell(LeavingCause::MayLeave);

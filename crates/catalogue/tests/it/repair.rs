@@ -422,8 +422,8 @@ fn an_image_is_given_up_by_its_place() {
     assert!(bench.replayed() == bench.store);
 }
 
-#[test]
-fn a_stripe_moves_with_the_garbage_of_its_segment() {
+/// A segment with two values, of which one is garbage.
+fn segment_with_garbage() -> (Bench, u64) {
     let mut bench = Bench::new();
     let log = bench.new_blob();
     for (file, offset) in [("kept", 0), ("gone", 4096)] {
@@ -432,6 +432,12 @@ fn a_stripe_moves_with_the_garbage_of_its_segment() {
         bench.ok(Command::PutFile(Box::new(put)));
     }
     bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("gone") });
+    (bench, log)
+}
+
+#[test]
+fn a_stripe_moves_with_the_garbage_of_its_segment() {
+    let (mut bench, log) = segment_with_garbage();
     let to = StripeSet { id: StripeSetId(40), drives: vec![DriveId(5), DriveId(6), DriveId(7)] };
     let moved = Command::MoveStripe { blob: BlobId(log), stripe: 0, from: StripeSetId(2), to: to.clone() };
     bench.ok(moved.clone());
@@ -443,14 +449,7 @@ fn a_stripe_moves_with_the_garbage_of_its_segment() {
 
 #[test]
 fn a_segment_gets_further_copies_behind_those_that_it_has() {
-    let mut bench = Bench::new();
-    let log = bench.new_blob();
-    for (file, offset) in [("kept", 0), ("gone", 4096)] {
-        let mut put = bench.new_put(DirId::ROOT, file, "s");
-        put.data = Some(PoolData { blobs: vec![segment(log)], pieces: vec![piece(log, offset, 1)] });
-        bench.ok(Command::PutFile(Box::new(put)));
-    }
-    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("gone") });
+    let (mut bench, log) = segment_with_garbage();
     let large = bench.new_blob();
     let mut put = bench.new_put(DirId::ROOT, "large", "large");
     put.data = Some(PoolData { blobs: vec![striped(large, 5)], pieces: vec![piece(large, 0, 5)] });

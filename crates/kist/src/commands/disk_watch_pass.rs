@@ -414,7 +414,7 @@ fn make(
     if let Some((_, waits)) = known {
         return Err(waits.clone());
     }
-    let made = blank::file_system(device, uuid, drive::is_burn_in_file).and_then(|()| match unmount {
+    let made = blank::file_system(device, uuid, drive::holds_nothing).and_then(|()| match unmount {
         Some(directory) => blank::unmount(directory),
         None => Ok(()),
     });
