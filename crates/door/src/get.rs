@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use archive::{ArchiveError, FileStat, Stat};
 use axum::body::Body;
-use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH,
-    IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE,
-};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base::ArchivePath;
 use catalogue::FileKind;
@@ -19,9 +15,8 @@ use crate::data::DataRequest;
 use crate::engine::Engine;
 use crate::shared::Asked;
 use entrance::Call;
-use entrance::headers::{Range, http_date, names_tag, precise, range};
-use entrance::percent;
-use entrance::{Kind, Refusal, unsatisfied};
+use entrance::headers::precise;
+use entrance::{Plan, Refusal, percent};
 
 /// Says what `GET` would say, also of a file that is on tape only.
 pub(crate) async fn head(shared: &Asked, asked: DataRequest) -> Result<Response, Refusal> {
@@ -32,7 +27,7 @@ pub(crate) async fn head(shared: &Asked, asked: DataRequest) -> Result<Response,
         Stat::Directory(stat) => return Err(ArchiveError::IsADirectory(stat.path).into()),
     };
     let plan = Plan::new(&stat, &headers, false)?;
-    Ok(plan.response(&stat, Body::empty()))
+    Ok(response(&plan, &stat, Body::empty()))
 }
 
 /// Sends a file or one range of it.
@@ -46,7 +41,7 @@ pub(crate) async fn get(shared: &Asked, asked: DataRequest) -> Result<Response, 
         Content::Whole(bytes) => Body::from(bytes),
         Content::Stream(rest) => Body::new(rest),
     };
-    Ok(plan.response(&stat, body))
+    Ok(response(&plan, &stat, body))
 }
 
 fn open(
@@ -66,86 +61,27 @@ fn open(
     Ok(Opened { head: (plan, download.stat().clone()), length: plan.length, download: Some(download) })
 }
 
-/// What is sent: decided from the file and the request's conditions.
-#[derive(Clone, Copy, Debug)]
-struct Plan {
-    status: StatusCode,
-    /// Where the part begins, if it is one.
-    part: Option<u64>,
-    /// Bytes of the body.
-    length: u64,
-}
-
-impl Plan {
-    /// RFC 9110, 13.2.2: `If-Match`, `If-None-Match`, `If-Range`, `Range`. `Range` counts only for `GET`.
-    fn new(stat: &FileStat, headers: &HeaderMap, ranged: bool) -> Result<Plan, Refusal> {
-        let size = stat.size.0;
-        let tag = format!("\"{}\"", stat.file);
-        let named = |name: &HeaderName, weak| {
-            let mut values = headers.get_all(name).iter().peekable();
-            values.peek().is_some().then(|| values.any(|value| names_tag(value.as_bytes(), &tag, weak)))
-        };
-        if named(&IF_MATCH, false) == Some(false) {
-            let detail = format!("{} is another version now: its entity tag is {tag}", stat.path);
-            return Err(Refusal::new(Kind::Precondition, detail));
+fn response(plan: &Plan, stat: &FileStat, body: Body) -> Response {
+    let mut headers = plan.headers(stat);
+    let mut insert = |name: &'static str, value: String| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(HeaderName::from_static(name), value);
         }
-        if named(&IF_NONE_MATCH, true) == Some(true) {
-            return Ok(Plan { status: StatusCode::NOT_MODIFIED, part: None, length: 0 });
-        }
-        let whole = Plan { status: StatusCode::OK, part: None, length: size };
-        let current =
-            headers.get(IF_RANGE).is_none_or(|value| value.as_bytes().trim_ascii() == tag.as_bytes());
-        let mut ranges = headers.get_all(RANGE).iter();
-        let asked = match (ranges.next(), ranges.next()) {
-            (Some(value), None) if ranged && current => range(value.as_bytes(), size),
-            _ => Range::Whole,
-        };
-        match asked {
-            Range::Whole => Ok(whole),
-            Range::Part { offset, length } => {
-                Ok(Plan { status: StatusCode::PARTIAL_CONTENT, part: Some(offset), length })
-            }
-            Range::Unsatisfiable => {
-                let detail = format!("the range touches no byte of {}, which has {size} bytes", stat.path);
-                Err(Refusal::new(Kind::Range, detail).with(CONTENT_RANGE, unsatisfied(size)))
-            }
-        }
+    };
+    insert("digest", format!("adler32={}", stat.checksums.stream.adler32));
+    insert("kist-blake3", stat.checksums.blake3.to_string());
+    insert("kist-file-id", stat.file.to_string());
+    insert("kist-locality", locality_word(stat.locality).to_owned());
+    insert("kist-class", percent::encode(&stat.class));
+    insert("kist-mtime", precise(stat.attributes.mtime));
+    insert("kist-mode", format!("{:04o}", stat.attributes.mode));
+    insert("kist-owner", percent::encode(&stat.attributes.owner));
+    insert("kist-group", percent::encode(&stat.attributes.group));
+    if let FileKind::Symlink(target) = &stat.kind {
+        insert("kist-link-target", percent::encode(target));
     }
-
-    fn response(&self, stat: &FileStat, body: Body) -> Response {
-        let mut headers = HeaderMap::new();
-        let mut insert = |name: HeaderName, value: String| {
-            if let Ok(value) = HeaderValue::from_str(&value) {
-                headers.insert(name, value);
-            }
-        };
-        let kist = HeaderName::from_static;
-        insert(ETAG, format!("\"{}\"", stat.file));
-        insert(ACCEPT_RANGES, "bytes".to_owned());
-        insert(kist("digest"), format!("adler32={}", stat.checksums.stream.adler32));
-        insert(kist("kist-blake3"), stat.checksums.blake3.to_string());
-        insert(kist("kist-file-id"), stat.file.to_string());
-        insert(kist("kist-locality"), locality_word(stat.locality).to_owned());
-        insert(kist("kist-class"), percent::encode(&stat.class));
-        insert(kist("kist-mtime"), precise(stat.attributes.mtime));
-        insert(kist("kist-mode"), format!("{:04o}", stat.attributes.mode));
-        insert(kist("kist-owner"), percent::encode(&stat.attributes.owner));
-        insert(kist("kist-group"), percent::encode(&stat.attributes.group));
-        if let FileKind::Symlink(target) = &stat.kind {
-            insert(kist("kist-link-target"), percent::encode(target));
-        }
-        if self.status != StatusCode::NOT_MODIFIED {
-            insert(CONTENT_LENGTH, self.length.to_string());
-            insert(CONTENT_TYPE, "application/octet-stream".to_owned());
-            insert(kist("x-content-type-options"), "nosniff".to_owned());
-        }
-        if let Some(offset) = self.part {
-            let last = offset + self.length - 1;
-            insert(CONTENT_RANGE, format!("bytes {offset}-{last}/{}", stat.size.0));
-        }
-        if let Some(date) = http_date(stat.attributes.mtime) {
-            headers.insert(LAST_MODIFIED, date);
-        }
-        (self.status, headers, body).into_response()
+    if plan.status != StatusCode::NOT_MODIFIED {
+        insert("content-type", "application/octet-stream".to_owned());
     }
+    (plan.status, headers, body).into_response()
 }

@@ -1,29 +1,25 @@
 //! `PUT /data/...`.
 
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use archive::{PutDone, PutOptions};
 use authority::Upload;
 use axum::Json;
-use axum::body::Body;
 use axum::http::header::{
     CONTENT_ENCODING, CONTENT_RANGE, ETAG, EXPECT, HeaderName, HeaderValue, IF_NONE_MATCH,
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base::{Blake3, ByteCount, Timestamp};
-use bytes::Bytes;
 use catalogue::Attributes;
 use hyper::body::Body as _;
-use transfer::{Fault, LowestRate, Paced, Reply, Source, WHOLE_BYTES_MAX, gather, next_bytes, on_thread};
+use transfer::{Paced, Reply};
 
 use crate::convert::put_reply;
 use crate::data::{DataRequest, refuse_unsupported};
 use crate::shared::Asked;
-use entrance::Call;
 use entrance::headers::{digest, flag, mode, single, text, time};
-use entrance::{Kind, Refusal};
+use entrance::{Incoming, Refusal, store};
 
 /// Longest name of an owner or group.
 const OWNER_BYTES_MAX: usize = 64;
@@ -43,69 +39,19 @@ pub(crate) async fn put(shared: &Asked, asked: DataRequest) -> Result<Response, 
     let DataRequest { path, headers, body, call } = asked;
     let length = body.size_hint().exact();
     let options = put_options(&headers, length, &call.principal.name)?;
-    let is_link = options.link_target.is_some();
+    if options.link_target.is_some() && !body.is_end_stream() {
+        return Err(Refusal::bad("a link has no body: send Kist-Link-Target with an empty body"));
+    }
     let rate = shared.limits.transfer.rate;
-    let incoming = Incoming { body: Paced::new(body, rate, call.pace.clone()), rate, call, is_link };
+    let incoming = Incoming { body: Paced::new(body, rate, call.pace.clone()), rate, call };
     let engine = shared.engine.clone();
+    let begin = move || Ok(engine.begin_put(&path, options)?);
     let finish = |upload: Box<dyn Upload>, (), reply: Reply<PutDone, Refusal>| {
         upload.finish_then(Box::new(move |done| reply(done.map_err(Refusal::from))));
     };
-    // Who asks first gets an answer first, so that it saves the sending.
-    if length.is_none_or(|length| length > WHOLE_BYTES_MAX) || headers.contains_key(EXPECT) {
-        let begin = move || Ok(engine.begin_put(&path, options)?);
-        return Ok(answer(&shared.transfers.receive(&shared.holder, incoming, begin, finish).await?));
-    }
-    // A small body is gathered first, so that the thread is needed only for a moment.
-    let place = shared.transfers.admit(&shared.holder).await?;
-    let (parts, ()) = gather(incoming).await?;
-    let store = move |reply| {
-        let received = engine
-            .begin_put(&path, options)
-            .and_then(|mut upload| parts.iter().try_for_each(|bytes| upload.write(bytes)).map(|()| upload));
-        match received {
-            Ok(upload) => finish(upload, (), reply),
-            Err(error) => reply(Err(error.into())),
-        }
-    };
-    Ok(answer(&on_thread(place, store).await?))
-}
-
-/// A body as it comes from the connection.
-struct Incoming {
-    body: Paced<Body>,
-    rate: LowestRate,
-    call: Arc<Call>,
-    is_link: bool,
-}
-
-impl Source for Incoming {
-    type End = ();
-    type Error = Refusal;
-
-    async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
-        let bytes = next_bytes(&mut self.body).await.map_err(|fault| match fault {
-            Fault::TooSlow => self.too_slow(),
-            fault => fault.into(),
-        })?;
-        if let Some(bytes) = &bytes {
-            if self.is_link {
-                return Err(Refusal::bad("a link has no body: send Kist-Link-Target with an empty body"));
-            }
-            self.call.received(bytes.len());
-        }
-        Ok(bytes)
-    }
-
-    fn end(self) {}
-}
-
-impl Incoming {
-    fn too_slow(&self) -> Refusal {
-        let (bytes, seconds) = (self.rate.bytes.0, self.rate.window.as_secs_f64());
-        let detail =
-            format!("the body came at less than {bytes} bytes in {seconds} s of waiting: nothing was stored");
-        Refusal::new(Kind::Timeout, detail)
-    }
+    // Who asks first gets an answer first.
+    let body = (incoming, length, headers.contains_key(EXPECT));
+    Ok(answer(&store(&shared.transfers, &shared.holder, body, begin, finish).await?))
 }
 
 fn answer(done: &PutDone) -> Response {

@@ -214,16 +214,37 @@ fn number(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<i64> {
     well_formed.then(|| text.parse().ok()).flatten()
 }
 
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
 /// A time as `Last-Modified` wants it. `None` outside of the years 1 to 9999.
 pub fn http_date(at: Timestamp) -> Option<HeaderValue> {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (year, month, day, hour, minute, second, _) = at.civil();
     let weekday = usize::try_from(at.0.div_euclid(86_400_000_000_000).rem_euclid(7)).ok()?;
     let (weekday, month) = (DAYS.get(weekday)?, MONTHS.get(usize::try_from(month).ok()?.checked_sub(1)?)?);
     let text = format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT");
     (1..=9999).contains(&year).then(|| HeaderValue::from_str(&text).ok()).flatten()
+}
+
+/// The time of a header such as `If-Modified-Since`, in the form that is written today; the two obsolete ones are
+/// passed over, as is what is no date.
+#[must_use]
+pub fn parse_http_date(value: &[u8]) -> Option<Timestamp> {
+    let text = std::str::from_utf8(value).ok()?.trim();
+    let (_, rest) = text.split_once(", ")?;
+    let mut parts = rest.split(' ');
+    let day = number(parts.next()?, 2..=2)?;
+    let month = parts.next()?;
+    let month = MONTHS.iter().position(|known| *known == month)? + 1;
+    let year = number(parts.next()?, 4..=4)?;
+    let (hour, minute, second) = three(parts.next()?, ':', 2)?;
+    if parts.next() != Some("GMT") || parts.next().is_some() {
+        return None;
+    }
+    let part = |n: i64| u32::try_from(n).ok();
+    let month = u32::try_from(month).ok()?;
+    Timestamp::from_civil(year, month, part(day)?, part(hour)?, part(minute)?, part(second.min(59))?, 0)
 }
 
 /// A time as RFC 3339 with its nanoseconds, if it has any.
@@ -346,6 +367,24 @@ mod tests {
         }
         assert_eq!(http_date(Timestamp(951_782_400_000_000_000)).unwrap(), "Tue, 29 Feb 2000 00:00:00 GMT");
         assert_eq!(http_date(Timestamp(-1)).unwrap(), "Wed, 31 Dec 1969 23:59:59 GMT");
+    }
+
+    #[test]
+    fn dates_of_http_come_back() {
+        for seconds in [0, 951_782_400, 1_795_292_940, -1] {
+            let at = Timestamp(seconds * 1_000_000_000);
+            let date = http_date(at).unwrap();
+            assert_eq!(parse_http_date(date.as_bytes()), Some(at), "{date:?}");
+        }
+        for bad in [
+            "",
+            "Tue",
+            "Tue, 29 Feb 2000 00:00:00",
+            "Tue, 30 Feb 2000 00:00:00 GMT",
+            "Tue, 29 Feb 00 0:0:0 GMT",
+        ] {
+            assert_eq!(parse_http_date(bad.as_bytes()), None, "{bad}");
+        }
     }
 
     #[test]

@@ -6,9 +6,13 @@ mod credential;
 mod enter;
 pub mod headers;
 pub mod percent;
+mod plan;
 mod problem;
+mod upload;
 
 pub use call::{AuditLine, Call};
 pub use credential::{NotIn, come_in};
 pub use enter::{enter, uri_fits};
+pub use plan::{Plan, entity_tag, is_of_this};
 pub use problem::{Kind, Refusal, unsatisfied};
+pub use upload::{Incoming, store};

@@ -89,7 +89,7 @@ const OUTSIDE: [(&str, &[&str]); 16] = [
     ("axum-core", &["entrance"]),
     ("http", &["door", "s3", "entrance", "webdav"]),
     ("http-body-util", &["door", "s3", "transfer", "webdav"]),
-    ("hyper", &["door", "s3", "transfer", "webdav"]),
+    ("hyper", &["door", "s3", "transfer", "entrance", "webdav"]),
     ("hyper-util", &["door"]),
     ("io-uring", &["drive", "disk_load"]),
     ("quick-xml", &["ltfs", "door", "webdav"]),
