@@ -32,7 +32,7 @@ pub use ground::{
     StageOptions, Stat, TailFile, TakeOver, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo,
     TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals, UpkeepSettings,
     UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Waits, WatchedDrive, Which,
-    WhyNotAtOnce, WorkerInfo, has_ended, time_left,
+    WhyNoLock, WhyNotAtOnce, WorkerInfo, has_ended, time_left,
 };
 pub use ingest::{
     Download, MULTIPART_PAGE_MAX, PartUpload, PutCallback, UPLOAD_XATTRS, Upload, VERIFY_BYTES_MAX,

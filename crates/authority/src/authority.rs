@@ -13,6 +13,7 @@ use threads::Mutex;
 
 use crate::audit::Audit;
 use crate::keyring::{AccessKey, KeyError, KeyInfo, KeyRequest, Keyring, NewKey, same};
+use crate::locks::Locks;
 use crate::notices::Notices;
 use crate::strangers::Strangers;
 
@@ -59,6 +60,7 @@ pub struct Authority {
     identities: Mutex<Arc<Identities>>,
     audit: Option<Arc<Audit>>,
     strangers: Strangers,
+    locks: Arc<Locks>,
     notices: Notices,
 }
 
@@ -95,8 +97,9 @@ impl Authority {
         let AuthoritySettings { clock, keys_file: _, admin_keys, identities, audit, notices } = settings;
         let identities = Mutex::new(Arc::new(identities));
         let (known, strangers) = (Mutex::default(), Strangers::default());
+        let locks = Arc::new(Locks::default());
         let authority =
-            Authority { clock, keyring, admin_keys: known, identities, audit, strangers, notices };
+            Authority { clock, keyring, admin_keys: known, identities, audit, strangers, locks, notices };
         authority.add_admin_keys(admin_keys);
         authority
     }
@@ -170,6 +173,11 @@ impl Authority {
     /// What one caller does is written down with it.
     pub(crate) fn ledger(&self, caller: &Arc<Caller>, peer: Option<SocketAddr>) -> Ledger {
         Ledger { clock: self.clock.clone(), audit: self.audit.clone(), caller: caller.clone(), peer }
+    }
+
+    /// The locks that clients hold.
+    pub(crate) fn locks(&self) -> &Arc<Locks> {
+        &self.locks
     }
 
     /// What operators are told beside what the engine says.
@@ -337,7 +345,7 @@ fn audit_problem(audit: Option<&Audit>) -> Option<HealthProblem> {
 }
 
 /// What makes the archive, or what is known of it, larger: not taken from the reserve of the log.
-const GROWING: [&str; 19] = [
+const GROWING: [&str; 20] = [
     "acl-set",
     "change-class",
     "chown",
@@ -345,6 +353,7 @@ const GROWING: [&str; 19] = [
     "copy",
     "hold",
     "key-create",
+    "lock",
     "make-bucket",
     "mkdir",
     "open-upload",
@@ -360,6 +369,11 @@ const GROWING: [&str; 19] = [
 ];
 
 impl Ledger {
+    /// A time that never goes back; without a clock it stands still.
+    pub(crate) fn steady(&self) -> Duration {
+        self.clock.as_ref().map_or(Duration::ZERO, |clock| clock.steady())
+    }
+
     /// That a change can be written down. To be asked before it is made.
     pub(crate) fn admit(&self, verb: &str) -> Result<(), ArchiveError> {
         let Some(audit) = &self.audit else { return Ok(()) };

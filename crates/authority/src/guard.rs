@@ -10,6 +10,7 @@ use identity::Caller;
 use crate::authority::Authority;
 use crate::guarded::Guarded;
 use crate::roles::{Bytes, Operation};
+use crate::rule::Holding;
 
 /// Guards an engine with the roles `E` for a door: whoever comes through it gets the engine from here and
 /// from nowhere else. Several doors share an authority. Clones are the same guard.
@@ -54,8 +55,20 @@ impl<E: ?Sized> Guard<E> {
     /// As [`Guard::enter`], with the address of the caller for the audit log.
     #[must_use]
     pub fn enter_from(&self, caller: &Arc<Caller>, peer: Option<SocketAddr>) -> Arc<Guarded<E>> {
+        self.enter_with(caller, peer, Vec::new())
+    }
+
+    /// As [`Guard::enter_from`], with the tokens of locks that come with the request.
+    #[must_use]
+    pub fn enter_with(
+        &self,
+        caller: &Arc<Caller>,
+        peer: Option<SocketAddr>,
+        tokens: Vec<String>,
+    ) -> Arc<Guarded<E>> {
         let ledger = self.authority.ledger(caller, peer);
-        Arc::new(Guarded::new(self.engine.clone(), ledger, self.authority.notices().clone()))
+        let holding = Holding { locks: self.authority.locks().clone(), tokens };
+        Arc::new(Guarded::new(self.engine.clone(), ledger, holding, self.authority.notices().clone()))
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod access;
 mod bytes;
+mod locking;
 mod namespace;
 mod objects;
 mod operation;
@@ -24,7 +25,7 @@ use identity::Rights;
 use crate::authority::Ledger;
 use crate::notices::Notices;
 use crate::roles::Access;
-use crate::rule::Rule;
+use crate::rule::{Holding, Rule};
 use crate::seam::Download;
 
 /// How often rights are looked at for a call while the tree changes under it.
@@ -38,8 +39,8 @@ pub struct Guarded<E: ?Sized> {
 }
 
 impl<E: ?Sized> Guarded<E> {
-    pub(crate) fn new(engine: Arc<E>, ledger: Ledger, notices: Notices) -> Self {
-        let rule = Rule { engine: engine.clone(), ledger };
+    pub(crate) fn new(engine: Arc<E>, ledger: Ledger, holding: Holding, notices: Notices) -> Self {
+        let rule = Rule { engine: engine.clone(), ledger, holding };
         Guarded { engine, rule, notices }
     }
 

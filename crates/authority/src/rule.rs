@@ -11,12 +11,27 @@ use identity::{Acl, AclEntry, AclError, Node, Refused, Rights, Target, decide, r
 use journal::Outcome;
 
 use crate::authority::Ledger;
+use crate::locks::{Locks, Touch};
 use crate::roles::{Access, Objects, Staging};
 
 /// One caller before one engine.
 pub(crate) struct Rule<E: ?Sized> {
     pub engine: Arc<E>,
     pub ledger: Ledger,
+    pub holding: Holding,
+}
+
+/// The locks of all callers, and what of them this one says to hold.
+#[derive(Clone)]
+pub(crate) struct Holding {
+    pub locks: Arc<Locks>,
+    pub tokens: Vec<String>,
+}
+
+impl<E: ?Sized> Clone for Rule<E> {
+    fn clone(&self) -> Self {
+        Rule { engine: self.engine.clone(), ledger: self.ledger.clone(), holding: self.holding.clone() }
+    }
 }
 
 /// How a put is allowed.
@@ -116,6 +131,12 @@ impl<E: ?Sized> Rule<E> {
         if caller.is_admin && !named.is_empty() { named.to_owned() } else { caller.name.clone() }
     }
 
+    /// That no lock stands in the way of a change, but those of the caller whose tokens come with it.
+    pub(crate) fn unlocked(&self, path: &ArchivePath, touch: Touch) -> Result<(), ArchiveError> {
+        let Holding { locks, tokens } = &self.holding;
+        locks.admit(path, touch, (&self.ledger.caller.name, tokens), self.ledger.steady())
+    }
+
     pub(crate) fn deny<T>(
         &self,
         verb: &'static str,
@@ -140,6 +161,15 @@ impl<E: ?Sized> Rule<E> {
 }
 
 impl<E: Access + ?Sized> Rule<E> {
+    /// As [`Rule::unlocked`] for what is put: a name that is new changes the directory too.
+    pub(crate) fn unlocked_put(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
+        self.unlocked(path, Touch::Itself)?;
+        match self.unlocked(path, Touch::New) {
+            Err(locked) if !self.engine.access_chain(path)?.exists => Err(locked),
+            _ => Ok(()),
+        }
+    }
+
     /// That the caller has these rights on a path.
     pub(crate) fn may(
         &self,

@@ -10,6 +10,17 @@ pub(crate) struct AuditedUpload {
     pub inner: Box<dyn Upload>,
     pub ledger: Ledger,
     pub what: String,
+    /// That no lock stands in the way, asked once more before the end.
+    pub unlocked: Box<dyn FnOnce() -> Result<(), ArchiveError> + Send>,
+}
+
+impl AuditedUpload {
+    fn admit(self) -> Result<(Box<dyn Upload>, Ledger, String), ArchiveError> {
+        let AuditedUpload { inner, ledger, what, unlocked } = self;
+        ledger.admit("put")?;
+        unlocked().inspect_err(|error| ledger.failed("put", &what, error))?;
+        Ok((inner, ledger, what))
+    }
 }
 
 impl Upload for AuditedUpload {
@@ -26,17 +37,17 @@ impl Upload for AuditedUpload {
     }
 
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError> {
-        self.ledger.admit("put")?;
-        let done = self.inner.finish();
-        self.ledger.outcome("put", &self.what, &done);
+        let (inner, ledger, what) = self.admit()?;
+        let done = inner.finish();
+        ledger.outcome("put", &what, &done);
         done
     }
 
     fn finish_then(self: Box<Self>, done: PutCallback) {
-        let AuditedUpload { inner, ledger, what } = *self;
-        if let Err(full) = ledger.admit("put") {
-            return done(Err(full));
-        }
+        let (inner, ledger, what) = match self.admit() {
+            Ok(admitted) => admitted,
+            Err(refused) => return done(Err(refused)),
+        };
         inner.finish_then(Box::new(move |outcome| {
             ledger.outcome("put", &what, &outcome);
             done(outcome);

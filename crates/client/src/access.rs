@@ -163,7 +163,7 @@ mod tests {
         let access = Access::new(before.clone(), origin);
         assert!(!access.read_again(&before));
         for url in ["https://127.0.0.1:2", "http://127.0.0.1:2"] {
-            let server = ServerFile { url: url.to_owned(), s3: None, pid: 1 };
+            let server = ServerFile { url: url.to_owned(), s3: None, webdav: None, pid: 1 };
             fs::write(&server_file, serde_json::to_vec(&server).unwrap()).unwrap();
             assert_eq!(access.read_again(&before), url.starts_with("http:"), "{url}");
         }

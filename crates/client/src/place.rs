@@ -24,6 +24,9 @@ pub struct ServerFile {
     /// Where its S3 listens, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s3: Option<String>,
+    /// Where its WebDAV listens, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webdav: Option<String>,
     /// Its process.
     pub pid: u32,
 }

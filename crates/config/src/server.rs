@@ -18,6 +18,9 @@ pub struct Server {
     /// Address and port of S3; not served without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s3_listen: Option<Spanned<String>>,
+    /// Address and port of WebDAV; not served without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webdav_listen: Option<Spanned<String>>,
     /// Requests a second of one caller over time; any number without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<Spanned<u32>>,
@@ -58,9 +61,13 @@ pub enum Ask {
 impl Server {
     /// The listeners of the door, Kist's own interface first; relative files are those below `directory`.
     pub fn listeners(&self, directory: &Path) -> Vec<Listener> {
-        let Server { listen, s3_listen, requests_per_second: _, tls } = self;
+        let Server { listen, s3_listen, webdav_listen, requests_per_second: _, tls } = self;
         let tls = tls.as_ref().map(|tls| tls.settings(directory));
-        let asked = [(Some(listen), door::HTTP), (s3_listen.as_ref(), ::s3::NAME)];
+        let asked = [
+            (Some(listen), door::HTTP),
+            (s3_listen.as_ref(), ::s3::NAME),
+            (webdav_listen.as_ref(), webdav::NAME),
+        ];
         let listener = |(address, service): (Option<&Spanned<String>>, &'static str)| {
             // That it is an address was checked when the file was read.
             let address = address?.get_ref().parse().ok()?;
@@ -88,8 +95,13 @@ impl Tls {
 
 /// Checks what types cannot say.
 pub(super) fn check(server: &Server) -> Result<(), Finding> {
-    let Server { listen, s3_listen, requests_per_second, tls: _ } = server;
-    for (listen, example) in [(Some(listen), "127.0.0.1:7420"), (s3_listen.as_ref(), "127.0.0.1:7421")] {
+    let Server { listen, s3_listen, webdav_listen, requests_per_second, tls: _ } = server;
+    let named = [
+        (Some(listen), "127.0.0.1:7420", "Kist's own interface"),
+        (s3_listen.as_ref(), "127.0.0.1:7421", "S3"),
+        (webdav_listen.as_ref(), "127.0.0.1:7422", "WebDAV"),
+    ];
+    for (listen, example, _) in named {
         let Some(listen) = listen else { continue };
         if listen.get_ref().parse::<SocketAddr>().is_err() {
             let message = format!("'{}' is not an address with port, such as {example}", listen.get_ref());
@@ -97,10 +109,12 @@ pub(super) fn check(server: &Server) -> Result<(), Finding> {
         }
     }
     let port = |address: &Spanned<String>| address.get_ref().parse::<SocketAddr>().map(|a| a.port());
-    if let Some(s3) = s3_listen.as_ref().filter(|s3| s3.get_ref() == listen.get_ref())
-        && port(s3) != Ok(0)
-    {
-        return Err((s3.span(), "S3 needs a port of its own: listen has this one".to_owned()));
+    for (at, (address, _, what)) in named.iter().enumerate() {
+        let Some(address) = address.filter(|address| port(address) != Ok(0)) else { continue };
+        let others = named.iter().take(at).filter_map(|(other, _, whose)| Some((other.as_ref()?, whose)));
+        if let Some((_, whose)) = others.into_iter().find(|(other, _)| other.get_ref() == address.get_ref()) {
+            return Err((address.span(), format!("{what} needs a port of its own: {whose} has this one")));
+        }
     }
     match requests_per_second.as_ref().filter(|rate| *rate.get_ref() == 0) {
         Some(rate) => Err((rate.span(), "at least 1; without this key any number".to_owned())),

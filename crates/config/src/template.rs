@@ -13,6 +13,8 @@ pub struct Template {
     pub listen: String,
     /// Address and port of S3, if it is served; then there is a class for its `GLACIER` too.
     pub s3_listen: Option<String>,
+    /// Address and port of WebDAV; not served without it.
+    pub webdav_listen: Option<String>,
     /// Drives of the pool.
     pub drives: u16,
     /// Data shards.
@@ -36,6 +38,7 @@ impl Default for Template {
         Template {
             listen: "127.0.0.1:7420".to_owned(),
             s3_listen: None,
+            webdav_listen: None,
             drives: 8,
             data: 4,
             parity: 2,
@@ -118,6 +121,10 @@ fn head(template: &Template) -> String {
         Some(address) => format!("s3_listen = \"{address}\""),
         None => "# s3_listen = \"127.0.0.1:7421\"".to_owned(),
     };
+    let webdav = match &template.webdav_listen {
+        Some(address) => format!("webdav_listen = \"{address}\""),
+        None => "# webdav_listen = \"127.0.0.1:7422\"".to_owned(),
+    };
     format!(
         r#"# The settings of this instance. Sizes and spans have a unit: "64MiB", "100GB", "30s", "5min".
 # Relative directories lie below the directory of this file. Check changes with: kist serve --check-config DIR
@@ -128,6 +135,8 @@ format = 1
 listen = "{listen}"
 # Address and port of S3. Without it S3 is not served.
 {s3}
+# Address and port of WebDAV, with third-party copy and the Tape REST API. Without it they are not served.
+{webdav}
 # Requests a second that one caller may begin over time. Without it: any number.
 # requests_per_second = 100
 # TLS at all addresses. New files are noticed, or read at once on SIGHUP. With client_ca and client_auth

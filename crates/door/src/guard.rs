@@ -6,7 +6,7 @@ use authority::Authority;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use entrance::{AuditLine, enter, uri_fits};
+use entrance::{AuditLine, Ways, enter, uri_fits};
 
 use crate::shared::Shared;
 
@@ -25,7 +25,7 @@ pub(crate) async fn guard(State(shared): State<Arc<Shared>>, request: Request, n
     }
     let authority: &Arc<Authority> = shared.authority.authority();
     let (mut parts, body) = request.into_parts();
-    let call = match enter(authority, &parts).await {
+    let call = match enter(authority, &parts, Ways::BEARER).await {
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
     };

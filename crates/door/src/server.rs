@@ -127,6 +127,12 @@ impl Door {
         self.bound.iter().map(|bound| bound.address).collect()
     }
 
+    /// The address of the first listener of a service.
+    #[must_use]
+    pub fn address_of(&self, service: &str) -> Option<SocketAddr> {
+        self.bound.iter().find(|bound| bound.service == service).map(|bound| bound.address)
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         &self.settings.limits
     }

@@ -10,7 +10,7 @@ use http::{HeaderValue, Uri};
 use transfer::Pace;
 
 use crate::call::{Call, denied};
-use crate::credential::{NotIn, come_in};
+use crate::credential::{NotIn, Ways, come_in};
 use crate::problem::{Kind, Refusal};
 
 /// That the address of a request is not longer than `limit` bytes.
@@ -29,13 +29,13 @@ pub fn uri_fits(uri: &Uri, limit: usize) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// [`Kind::Unauthorized`] without a valid credential, [`Kind::TooMany`] above an allowance.
-pub async fn enter(authority: &Arc<Authority>, request: &Parts) -> Result<Arc<Call>, Refusal> {
+pub async fn enter(authority: &Arc<Authority>, request: &Parts, ways: Ways) -> Result<Arc<Call>, Refusal> {
     let peer = request.extensions.get::<Peer>().map(|peer| peer.0);
     let refused = |refusal: Refusal| {
         denied(&request.method, request.uri.path(), peer, refusal.status());
         refusal
     };
-    let caller = match come_in(authority, request) {
+    let caller = match come_in(authority, request, ways) {
         Ok(caller) => caller,
         Err(not_in) => {
             let written = write_down(authority, not_in, peer, request);

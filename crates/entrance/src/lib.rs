@@ -11,7 +11,7 @@ mod problem;
 mod upload;
 
 pub use call::{AuditLine, Call};
-pub use credential::{NotIn, come_in};
+pub use credential::{NotIn, Ways, come_in};
 pub use enter::{enter, uri_fits};
 pub use plan::{Plan, entity_tag, is_of_this};
 pub use problem::{Kind, Refusal, unsatisfied};

@@ -29,6 +29,32 @@ pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, HEADER_TEXT).to_string()
 }
 
+/// All that may not stand in the path of an address as it is. What may stand there but means something in XML or
+/// HTML is encoded as well.
+const PATH: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'&')
+    .add(b'\'')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// Encodes a path for an address; slashes stay.
+pub fn encode_path(out: &mut String, path: &str) {
+    out.extend(utf8_percent_encode(path, PATH));
+}
+
 /// The archive path in the path of a request: what stands behind the place where the namespace begins.
 ///
 /// # Errors

@@ -50,12 +50,18 @@ kinds! {
     IsADirectory "is-a-directory" CONFLICT;
     /// A directory is needed.
     NotADirectory "not-a-directory" CONFLICT;
+    /// The directory of a name is not there.
+    NoParent "no-parent" CONFLICT;
     /// Only empty directories can go.
     NotEmpty "not-empty" CONFLICT;
     /// On tape only.
     Nearline "nearline" CONFLICT;
+    /// On tape only: asked for again when it is back.
+    NotStaged "not-staged" SERVICE_UNAVAILABLE;
     /// The object's state does not allow it.
     WrongState "wrong-state" CONFLICT;
+    /// A client holds a lock on it.
+    Locked "locked" LOCKED;
     /// A directory is to be removed name by name.
     NotAtOnce "not-at-once" CONFLICT;
     /// No copy is left.
@@ -106,6 +112,10 @@ kinds! {
     Internal "internal" INTERNAL_SERVER_ERROR;
     /// The client was too slow.
     Timeout "timeout" REQUEST_TIMEOUT;
+    /// A body of a type that the method does not take.
+    MediaType "media-type" UNSUPPORTED_MEDIA_TYPE;
+    /// Another server would have to do it.
+    BadGateway "other-server" BAD_GATEWAY;
     /// The method does not fit the URI.
     Method "method" METHOD_NOT_ALLOWED;
 }
@@ -123,6 +133,8 @@ impl Kind {
                 | Kind::ServerFull
                 | Kind::DrivesAway
                 | Kind::NotSettled
+                | Kind::NotStaged
+                | Kind::BadGateway
         );
         self.word_and_status().1.is_server_error() && !is_refusal
     }
@@ -200,8 +212,10 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
+impl Refusal {
+    /// Status, headers and body (RFC 9457) of the answer.
+    #[must_use]
+    pub fn into_answer(self) -> (StatusCode, HeaderMap, Vec<u8>) {
         let problem = self.problem();
         let (kind, _, mut headers) = *self.0;
         let (word, status) = kind.word_and_status();
@@ -209,7 +223,13 @@ impl IntoResponse for Refusal {
         headers.insert(PROBLEM, HeaderValue::from_static(word));
         // A struct of two texts and a number can always be written.
         let body = serde_json::to_vec(&problem).unwrap_or_default();
-        (status, headers, body).into_response()
+        (status, headers, body)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        self.into_answer().into_response()
     }
 }
 
@@ -293,6 +313,7 @@ fn word_of(kind: ErrorKind) -> Kind {
         ErrorKind::Held | ErrorKind::WrongState | ErrorKind::KeepsVersions | ErrorKind::Refused => {
             Kind::WrongState
         }
+        ErrorKind::Locked => Kind::Locked,
         ErrorKind::Nearline => Kind::Nearline,
         ErrorKind::Denied => Kind::Forbidden,
         ErrorKind::QuotaExceeded => Kind::QuotaExceeded,

@@ -50,6 +50,28 @@ pub enum ArchiveError {
         /// What keeps it, until when, and what to do.
         held: String,
     },
+    /// A client has locked it.
+    #[error(
+        "{root} is locked by {by}: whoever holds the lock sends its token with the change; others wait until \
+         it ends, or an admin ends it: kist lock ls, kist lock rm"
+    )]
+    Locked {
+        /// What the lock was taken on: it, or a directory above it.
+        root: ArchivePath,
+        /// Whose it is.
+        by: String,
+    },
+    /// Another lock stands in the way of one that is to be taken, or there are too many.
+    #[error("no lock can be taken on {path}: {why}")]
+    NoLock {
+        /// What was to be locked.
+        path: ArchivePath,
+        /// Why not.
+        why: WhyNoLock,
+    },
+    /// There is no such lock there.
+    #[error("{0} has no such lock: it has ended, or was never taken there by this caller")]
+    NoSuchLock(ArchivePath),
     /// Only empty directories can be removed.
     #[error("{0} is not empty: remove what is in it first, or all of it: kist rm -r {0}")]
     NotEmpty(ArchivePath),
@@ -764,6 +786,29 @@ fn older_text(lines: usize, line: u32) -> String {
         0 => "it has not begun a line of its own since then".to_owned(),
         line => format!("{lines} of its lines are older than line {line}, which it has written since then"),
     }
+}
+
+/// Why a lock is not to be had.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WhyNoLock {
+    /// Another one is there, on it, above it or below it.
+    #[error("{root} is locked by {by} already")]
+    Other {
+        /// What that one was taken on.
+        root: ArchivePath,
+        /// Whose it is.
+        by: String,
+    },
+    /// The caller has as many as one may have.
+    #[error("{0} locks are the most that one caller may hold: give some back first")]
+    OfCaller(usize),
+    /// There are as many as can be.
+    #[error("{0} locks are held by all callers, and no more can be: try again when some have ended")]
+    OfAll(usize),
+    /// The server has no clock by which it could end.
+    #[error("this server has no clock by which it would end")]
+    NoClock,
 }
 
 /// Why a directory is not removed at once. What is in it is named to those who may list it.

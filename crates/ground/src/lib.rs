@@ -38,7 +38,7 @@ pub use disks::{
     DISK_REASONS_MAX, DISK_TEXT_BYTES_MAX, DiskPolicy, DiskReason, DiskReport, DiskWatch, DriveDiskInfo,
     FoundDisk, PredictedFailure, ReplaceLost, TakeOver, Waits, WatchedDrive,
 };
-pub use error::{ArchiveError, ErrorKind, OpenError, UploadError, WhyNotAtOnce};
+pub use error::{ArchiveError, ErrorKind, OpenError, UploadError, WhyNoLock, WhyNotAtOnce};
 pub use figures::{EvictorInfo, LostFilesInfo, PoolHolders, SegmentUse};
 pub use gate::{HeldBlobs, ReadGate, Reading};
 pub use ground::{Ground, PoolDrive, truncated};

@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use webdav::WebDavSettings;
 
 use crate::cli::Common;
 use crate::instance::{self, Instance};
@@ -200,7 +201,8 @@ fn serve(
     let settings = DoorSettings { listeners, keys: Vec::new(), limits };
     let door = door::bind(settings).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     let address = door.addresses()[0];
-    let s3_address = door.addresses().get(1).copied();
+    let at = |service| door.address_of(service).map(|address| format!("{scheme}://{address}"));
+    let served_at = [("S3", at(::s3::NAME)), ("WebDAV", at(webdav::NAME))];
     let files = [SERVER_FILE, client::RUN_KEY_FILE].map(|file| instance.path(file)).to_vec();
     stop::watch(files)?;
     tracing::info!(%address, "opening the instance: the server answers when it is open");
@@ -221,18 +223,22 @@ fn serve(
     let url = format!("{scheme}://{address}");
     let stopped = stop::serving(stop_with_stdin);
     let served = people.authority(&archive).and_then(|(authority, audit)| {
-        announce(instance, &run_files, &url, s3_address.map(|address| format!("{scheme}://{address}")))?;
+        announce(instance, &run_files, &url, &served_at)?;
         let engine = Arc::new(archive.clone());
         let mut services = Services::new(&door, Guard::new(authority.clone(), engine.clone()));
         let clocks = ::s3::S3Clocks { system: clock, trusted };
         let s3 = ::s3::service(
-            Guard::new(authority.clone(), engine),
+            Guard::new(authority.clone(), engine.clone()),
             services.transfers().clone(),
             s3_settings,
             clocks,
         );
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
         services.register(s3.registered());
+        let guard = Guard::new(authority.clone(), engine);
+        let webdav =
+            webdav::service(guard, services.transfers().clone(), WebDavSettings::default(), Vec::new());
+        services.register(webdav.registered());
         let certificates = door.certificates();
         let (directory, people) = (instance.directory.clone(), authority.clone());
         let issuer_keys = IssuerKeys::start(directory.clone(), config.identity.clone(), people.clone())?;
@@ -294,13 +300,21 @@ fn notify(states: &[NotifyState]) {
 }
 
 /// Says that the server is ready: in a file for programs, in a line for people, to the service manager.
-fn announce(instance: &Instance, run_files: &RunFiles, url: &str, s3: Option<String>) -> Outcome {
-    let server = ServerFile { url: url.to_owned(), s3: s3.clone(), pid: std::process::id() };
+fn announce(
+    instance: &Instance,
+    run_files: &RunFiles,
+    url: &str,
+    served_at: &[(&str, Option<String>); 2],
+) -> Outcome {
+    let [(_, s3), (_, webdav)] = served_at.clone();
+    let server = ServerFile { url: url.to_owned(), s3, webdav, pid: std::process::id() };
     let json = serde_json::to_vec(&server).map_err(|error| Failure::internal(error.to_string()))?;
     run_files.write(instance.path(SERVER_FILE), json, 0o644)?;
     output::line(&format!("kist serves {} at {url}", instance.directory.display()))?;
-    if let Some(s3) = s3 {
-        output::line(&format!("S3 at {s3}"))?;
+    for (what, url) in served_at {
+        if let Some(url) = url {
+            output::line(&format!("{what} at {url}"))?;
+        }
     }
     output::flush()?;
     let status = format!("serves {} at {url}", instance.directory.display());

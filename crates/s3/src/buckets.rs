@@ -7,7 +7,9 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::answers::{bucket, owner, timestamp};
 use crate::context::{Context, Failure, Guest};
-use crate::{base64, keys};
+use transfer::base64;
+
+use crate::keys;
 
 /// Buckets in one listing, as in S3.
 const BUCKETS_MAX: i32 = 10_000;

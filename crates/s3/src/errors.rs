@@ -67,7 +67,7 @@ fn of_kind(error: &ArchiveError) -> S3Error {
         }
         ErrorKind::NotEmpty => custom("BucketNotEmpty", StatusCode::CONFLICT, text),
         ErrorKind::Denied | ErrorKind::Held => s3_error!(AccessDenied, "{text}"),
-        ErrorKind::WrongState => custom("OperationAborted", StatusCode::CONFLICT, text),
+        ErrorKind::WrongState | ErrorKind::Locked => custom("OperationAborted", StatusCode::CONFLICT, text),
         ErrorKind::KeepsVersions => custom("InvalidRequest", StatusCode::CONFLICT, text),
         ErrorKind::Nearline => {
             s3_error!(InvalidObjectState, "the object is on tape only: restore it first")

@@ -5,7 +5,9 @@ use http::Request;
 
 use crate::chunked::Decoder;
 use crate::sigv4::{Claim, payload, query};
-use crate::{base64, keys, metadata, percent};
+use transfer::base64;
+
+use crate::{keys, metadata, percent};
 
 /// A request: the lines are the address, `Authorization`, `x-amz-date`, `x-amz-content-sha256`.
 ///

@@ -4,7 +4,6 @@ mod absent;
 mod access;
 mod answers;
 mod attributes;
-mod base64;
 mod body;
 mod buckets;
 mod checksums;

@@ -7,7 +7,9 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::answers::{absent, algorithms, bucket, listed_class, owner, restore_status, sums, timestamp};
 use crate::context::Context;
 use crate::keys::{self, Place};
-use crate::{base64, etag, percent};
+use transfer::base64;
+
+use crate::{etag, percent};
 
 /// Most lines of a page, as in S3.
 const KEYS_MAX: i32 = 1000;

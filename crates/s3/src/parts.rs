@@ -8,10 +8,10 @@ use s3s::dto::{ChecksumAlgorithm, ChecksumType};
 use s3s::{S3Result, s3_error};
 use transfer::{Kind, digest};
 
-use crate::base64;
 use crate::checksums::DEFAULT;
 use crate::metadata::{self, text};
 use crate::sigv4::hex;
+use transfer::base64;
 
 /// The smallest part but the last, as in S3.
 pub(crate) const PART_BYTES_MIN: u64 = 5 << 20;

@@ -48,7 +48,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("below the doors", &["wire", "transfer", "entrance"]),
-    (DOORS, &["s3", "door"]),
+    (DOORS, &["s3", "webdav", "door"]),
     ("program", &["terminal", "client", "config", "bench", "kist"]),
     ("tests", &TEST_CRATES),
 ];

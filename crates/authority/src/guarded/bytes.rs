@@ -22,6 +22,7 @@ impl<E: Bytes + Access + ?Sized> Bytes for Guarded<E> {
         if options.hold.is_some() {
             self.rule.may("hold", Rights::MANAGE, path)?;
         }
+        self.rule.unlocked_put(path)?;
         options.keep_existing |= putting == Putting::Create;
         self.rule.own_up(&mut options.attributes);
         options.who = Some(self.rule.acting(options.who.as_deref().unwrap_or_default()));
@@ -31,7 +32,11 @@ impl<E: Bytes + Access + ?Sized> Bytes for Guarded<E> {
         self.rule.ledger.admit("put")?;
         let begun = self.engine.begin_put(path, options);
         let inner = begun.inspect_err(|error| self.rule.ledger.failed("put", path.as_str(), error))?;
-        Ok(Box::new(AuditedUpload { inner, ledger: self.rule.ledger.clone(), what: path.to_string() }))
+        let (rule, path) = (self.rule.clone(), path.clone());
+        let (ledger, what) = (rule.ledger.clone(), path.to_string());
+        // Somebody may have taken a lock while the bytes came.
+        let unlocked = Box::new(move || rule.unlocked_put(&path));
+        Ok(Box::new(AuditedUpload { inner, ledger, what, unlocked }))
     }
 
     fn upload_haste(&self, caller: &str) -> u64 {

@@ -6,6 +6,7 @@ use catalogue::Attributes;
 use identity::Rights;
 
 use super::{Guarded, until_unchanged};
+use crate::locks::Touch;
 use crate::roles::{Access, Namespace};
 
 impl<E: Namespace + Access + ?Sized> Namespace for Guarded<E> {
@@ -32,14 +33,17 @@ impl<E: Namespace + Access + ?Sized> Namespace for Guarded<E> {
         parents: bool,
     ) -> Result<(), ArchiveError> {
         self.rule.may_make("mkdir", path)?;
+        self.rule.unlocked(path, Touch::New)?;
         self.rule.own_up(&mut attributes);
         self.rule.done("mkdir", path, || self.engine.make_directory(path, attributes, class, parents))
     }
 
     fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError> {
         let what = format!("{from} to {to}");
+        self.unlocked_rename(from, to)?;
         if self.rule.is_admin() {
-            return self.rule.done("rename", what, || self.engine.rename(from, to, replace));
+            let renamed = self.rule.done("rename", what, || self.engine.rename(from, to, replace));
+            return renamed.inspect(|()| self.rule.holding.locks.forget_tree(from));
         }
         self.rule.ledger.admit("rename")?;
         let renamed = until_unchanged(|| {
@@ -50,18 +54,31 @@ impl<E: Namespace + Access + ?Sized> Namespace for Guarded<E> {
         if !matches!(renamed, Err(ArchiveError::Denied { .. })) {
             self.rule.ledger.outcome("rename", &what, &renamed);
         }
-        renamed
+        renamed.inspect(|()| self.rule.holding.locks.forget_tree(from))
     }
 
     fn rename_entry(&self, from: &ArchivePath, to: &ArchivePath, of: &RenameOf) -> Result<(), ArchiveError> {
         if !self.rule.is_admin() && self.rule.may_rename("rename", from, to, of.replace)? != *of {
             return Err(ArchiveError::TreeChanges);
         }
-        self.rule.done("rename", format!("{from} to {to}"), || self.engine.rename_entry(from, to, of))
+        self.unlocked_rename(from, to)?;
+        let what = format!("{from} to {to}");
+        let renamed = self.rule.done("rename", what, || self.engine.rename_entry(from, to, of));
+        renamed.inspect(|()| self.rule.holding.locks.forget_tree(from))
     }
 
     fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
         self.rule.may("remove", Rights::MODIFY, path)?;
-        self.rule.done("remove", path, || self.engine.remove(path))
+        self.rule.unlocked(path, Touch::Tree)?;
+        let removed = self.rule.done("remove", path, || self.engine.remove(path));
+        removed.inspect(|()| self.rule.holding.locks.forget_tree(path))
+    }
+}
+
+impl<E: Access + ?Sized> Guarded<E> {
+    /// That no lock keeps something from leaving one name and getting another.
+    fn unlocked_rename(&self, from: &ArchivePath, to: &ArchivePath) -> Result<(), ArchiveError> {
+        self.rule.unlocked(from, Touch::Tree)?;
+        self.rule.unlocked(to, Touch::Tree)
     }
 }

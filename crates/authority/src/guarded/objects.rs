@@ -11,6 +11,7 @@ use catalogue::Entry;
 use identity::Rights;
 
 use super::{Guarded, bucket_path, versioned};
+use crate::locks::Touch;
 use crate::roles::{Access, Objects};
 use crate::seam::Download;
 
@@ -33,6 +34,7 @@ impl<E: Objects + Access + ?Sized> Objects for Guarded<E> {
     fn make_bucket(&self, name: &Name, owner: &str, set: &BucketSettings) -> Result<(), ArchiveError> {
         let path = bucket_path(name)?;
         self.rule.may_make("make-bucket", &path)?;
+        self.rule.unlocked(&path, Touch::New)?;
         let owner = self.rule.acting(owner);
         self.rule.done("make-bucket", path, || self.engine.make_bucket(name, &owner, set))
     }
@@ -46,6 +48,7 @@ impl<E: Objects + Access + ?Sized> Objects for Guarded<E> {
     fn remove_bucket(&self, name: &Name) -> Result<(), ArchiveError> {
         let path = bucket_path(name)?;
         self.rule.may("remove-bucket", Rights::MODIFY, &path)?;
+        self.rule.unlocked(&path, Touch::Tree)?;
         self.rule.done("remove-bucket", path, || self.engine.remove_bucket(name))
     }
 
@@ -73,6 +76,7 @@ impl<E: Objects + Access + ?Sized> Objects for Guarded<E> {
     ) -> Result<ObjectRemoved, ArchiveError> {
         let rights = if bypass { Rights::MODIFY | Rights::MANAGE } else { Rights::MODIFY };
         self.rule.may_version("remove", rights, path, which)?;
+        self.rule.unlocked(path, Touch::Tree)?;
         self.rule.done("remove", versioned(path, which), || self.engine.remove_object(path, which, bypass))
     }
 
@@ -97,6 +101,7 @@ impl<E: Objects + Access + ?Sized> Objects for Guarded<E> {
         changes: &[(String, Option<Vec<u8>>)],
     ) -> Result<(), ArchiveError> {
         self.rule.may_version("set-attributes", Rights::MODIFY, path, which)?;
+        self.rule.unlocked(path, Touch::Itself)?;
         let what = versioned(path, which);
         self.rule.done("set-attributes", what, || self.engine.set_xattrs(path, which, changes))
     }
@@ -109,6 +114,7 @@ impl<E: Objects + Access + ?Sized> Objects for Guarded<E> {
         bypass: bool,
     ) -> Result<(), ArchiveError> {
         self.rule.may_version("hold", Rights::MANAGE, path, which)?;
+        self.rule.unlocked(path, Touch::Itself)?;
         self.rule.done("hold", versioned(path, which), || self.engine.set_hold(path, which, hold, bypass))
     }
 
@@ -127,6 +133,7 @@ impl<E: Objects + Access + ?Sized> Objects for Guarded<E> {
             None => which,
         };
         self.rule.may("copy", Rights::MODIFY, to)?;
+        self.rule.unlocked_put(to)?;
         if options.hold.is_some() {
             self.rule.may("hold", Rights::MANAGE, to)?;
         }
@@ -143,6 +150,7 @@ impl<E: Objects + Access + ?Sized> Objects for Guarded<E> {
 
     fn change_class(&self, path: &ArchivePath, class: &str) -> Result<(), ArchiveError> {
         self.rule.may("change-class", Rights::MODIFY, path)?;
+        self.rule.unlocked(path, Touch::Itself)?;
         self.rule.done("change-class", path, || self.engine.change_class(path, class))
     }
 

@@ -6,6 +6,7 @@ use catalogue::Entry;
 use identity::Rights;
 
 use super::Guarded;
+use crate::locks::Touch;
 use crate::roles::{Access, Owners};
 use crate::rule::read_acl;
 
@@ -17,6 +18,7 @@ impl<E: Owners + Access + ?Sized> Owners for Guarded<E> {
 
     fn set_acl(&self, path: &ArchivePath, entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError> {
         let seen = self.rule.may_current("acl-set", Rights::MANAGE, path)?;
+        self.rule.unlocked(path, Touch::Itself)?;
         check_acl(path, entries.as_deref())?;
         self.rule.done("acl-set", path, || match seen {
             Some(Entry::Directory(directory)) => self.engine.set_acl_of(path, directory, entries),
@@ -36,6 +38,7 @@ impl<E: Owners + Access + ?Sized> Owners for Guarded<E> {
         if !self.rule.is_admin() && seen != Some(Entry::Directory(directory)) {
             return Err(ArchiveError::TreeChanges);
         }
+        self.rule.unlocked(path, Touch::Itself)?;
         check_acl(path, entries.as_deref())?;
         self.rule.done("acl-set", path, || self.engine.set_acl_of(path, directory, entries))
     }
@@ -47,6 +50,7 @@ impl<E: Owners + Access + ?Sized> Owners for Guarded<E> {
         group: Option<&str>,
     ) -> Result<(), ArchiveError> {
         self.rule.admin("chown", path)?;
+        self.rule.unlocked(path, Touch::Itself)?;
         self.rule.done("chown", path, || self.engine.set_owner(path, owner, group))
     }
 

@@ -94,6 +94,7 @@ impl<E: Parts + Access + ?Sized> Parts for Guarded<E> {
         let path = self.upload("complete-upload", upload)?.path;
         // A repeat gets the first answer and replaces nothing; the engine refuses whatever else is there.
         let putting = self.rule.putting("complete-upload", &path, options.if_current.is_none())?;
+        self.rule.unlocked_put(&path)?;
         options.keep_existing |= putting == Putting::Create;
         options.who = self.rule.acting(&options.who);
         self.rule.done("complete-upload", path, || self.engine.complete_multipart(upload, parts, options))

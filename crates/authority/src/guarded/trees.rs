@@ -6,6 +6,7 @@ use catalogue::Entry;
 use identity::Rights;
 
 use super::{Guarded, until_unchanged};
+use crate::locks::Touch;
 use crate::roles::{Access, Trees};
 
 impl<E: Trees + Access + ?Sized> Trees for Guarded<E> {
@@ -13,9 +14,11 @@ impl<E: Trees + Access + ?Sized> Trees for Guarded<E> {
     /// lists in it say; those have the engine refuse it, unless they do not concern the caller.
     fn remove_tree(&self, path: &ArchivePath, how: RemoveTree) -> Result<TreeRemoval, ArchiveError> {
         let owner = self.rule.acting(&how.owner);
+        self.rule.unlocked(path, Touch::Tree)?;
         if self.rule.is_admin() {
             let how = RemoveTree { owner, directory: None, with_lists: true };
-            return self.rule.done("remove-tree", path, || self.engine.remove_tree(path, how));
+            let removal = self.rule.done("remove-tree", path, || self.engine.remove_tree(path, how));
+            return removal.inspect(|_| self.rule.holding.locks.forget_tree(path));
         }
         let with_lists = self.rule.ledger.caller.is_confined();
         until_unchanged(|| {
@@ -30,6 +33,7 @@ impl<E: Trees + Access + ?Sized> Trees for Guarded<E> {
             let removal = self.rule.done("remove-tree", path, || self.engine.remove_tree(path, how));
             removal.map_err(|error| self.without_names(error))
         })
+        .inspect(|_| self.rule.holding.locks.forget_tree(path))
     }
 
     fn tree_removal(&self, id: DirId) -> Result<TreeRemoval, ArchiveError> {

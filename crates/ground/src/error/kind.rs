@@ -61,6 +61,8 @@ pub enum ErrorKind {
     Held,
     /// The object is in another state than it must be in.
     WrongState,
+    /// A client holds a lock on it.
+    Locked,
     /// It would break up the versions that a bucket keeps.
     KeepsVersions,
     /// Something stands in the way, and the error says what to do.
@@ -132,6 +134,8 @@ impl ArchiveError {
             ArchiveError::NotAtOnce { .. } => ErrorKind::NotAtOnce,
             ArchiveError::NotCurrent(_) => ErrorKind::Changed,
             ArchiveError::Held { .. } => ErrorKind::Held,
+            ArchiveError::Locked { .. } | ArchiveError::NoLock { .. } => ErrorKind::Locked,
+            ArchiveError::NoSuchLock(_) => ErrorKind::Changed,
             ArchiveError::TapeNotLabelled(_)
             | ArchiveError::TapeInUse(_)
             | ArchiveError::SegmentsOwed { .. }

@@ -59,6 +59,9 @@ pub struct Args {
     /// Serve S3 too, at this address and port, with GLACIER as a class that lives on tape
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub s3_listen: Option<SocketAddr>,
+    /// Serve WebDAV too, with third-party copy and the Tape REST API, at this address and port
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub webdav_listen: Option<SocketAddr>,
     /// The size of packs
     #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
     pub pack_size: Option<Size>,
@@ -95,6 +98,7 @@ impl Args {
             tape_drives: 2,
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             s3_listen: None,
+            webdav_listen: None,
             pack_size: None,
             timing: None,
             time_scale: 1.0,
@@ -208,6 +212,7 @@ fn fill(args: &Args, key: &str) -> Outcome {
     let template = Template {
         listen: args.listen.to_string(),
         s3_listen: args.s3_listen.map(|address| address.to_string()),
+        webdav_listen: args.webdav_listen.map(|address| address.to_string()),
         drives: args.drives,
         data: args.data,
         parity: args.parity,

@@ -1,9 +1,10 @@
-//! Base64 of checksums.
+//! Base64 of checksums and credentials (RFC 4648, 4), strictly.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Bytes as text, padded.
-pub(crate) fn encode(bytes: &[u8]) -> String {
+#[must_use]
+pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let value =
@@ -17,7 +18,8 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 }
 
 /// Text as bytes; `None` unless it is exactly what [`encode`] gives.
-pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+#[must_use]
+pub fn decode(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=');
     let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
     let (mut value, mut bits) = (0u32, 0);

@@ -1,0 +1,79 @@
+//! Locks that the caller takes, holds and gives back. They are no role of the engine: it does not know them.
+
+use archive::{ArchiveError, WhyNoLock};
+use base::{ArchivePath, Duration, Uuid};
+use identity::Rights;
+
+use super::Guarded;
+use crate::locks::{Lock, LockRequest};
+use crate::roles::Access;
+
+impl<E: Access + ?Sized> Guarded<E> {
+    /// Takes a lock on what the caller may change, or on a name that is free and that they may use.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Denied`]; [`ArchiveError::NoLock`] if another one is in the way, or there are too many.
+    pub fn lock(&self, request: LockRequest) -> Result<Lock, ArchiveError> {
+        let path = request.path.clone();
+        if self.rule.ledger.caller.is_anonymous() {
+            return self.rule.deny("lock", &path, "a lock is somebody's: come in with a key or token");
+        }
+        if request.is_deep {
+            self.rule.may("lock", Rights::MODIFY, &path)?;
+        } else {
+            self.rule.putting("lock", &path, false)?;
+        }
+        let no_clock = || ArchiveError::NoLock { path: path.clone(), why: WhyNoLock::NoClock };
+        let clock = self.rule.ledger.clock.as_ref().ok_or_else(no_clock)?;
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|_| ArchiveError::NoEntropy)?;
+        let token = format!("urn:uuid:{}", Uuid::from_random(random));
+        let owner = &self.rule.ledger.caller.name;
+        let take = || self.rule.holding.locks.take(request, owner, token, clock.steady());
+        self.rule.done("lock", &path, take)
+    }
+
+    /// Has a lock of the caller, whose token came with the request, last for this long from now on.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchLock`].
+    pub fn refresh_lock(&self, path: &ArchivePath, span: Duration) -> Result<Lock, ArchiveError> {
+        let held = (self.rule.ledger.caller.name.as_str(), &self.rule.holding.tokens[..]);
+        self.rule.holding.locks.refresh(path, held, span, self.rule.ledger.steady())
+    }
+
+    /// Gives a lock back: one of the caller, or any if they are an admin.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchLock`].
+    pub fn unlock(&self, path: &ArchivePath, token: &str) -> Result<(), ArchiveError> {
+        let caller = (!self.rule.is_admin()).then_some(self.rule.ledger.caller.name.as_str());
+        let now = self.rule.ledger.steady();
+        self.rule.done("unlock", path, || self.rule.holding.locks.give_back(path, token, caller, now))
+    }
+
+    /// The locks that hold for a path, with the time until they end.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Denied`].
+    pub fn locks_on(&self, path: &ArchivePath) -> Result<Vec<(Lock, Duration)>, ArchiveError> {
+        if self.rule.holding.locks.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.rule.may("locks", Rights::STAT, path)?;
+        let now = self.rule.ledger.steady();
+        let locks = self.rule.holding.locks.on(path, now).into_iter();
+        Ok(locks.map(|lock| (lock.ends.saturating_sub(now), lock)).map(|(left, lock)| (lock, left)).collect())
+    }
+
+    /// All locks, with the time until they end. For admins and operators.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Denied`].
+    pub fn locks(&self) -> Result<Vec<(Lock, Duration)>, ArchiveError> {
+        self.rule.looks("locks", "")?;
+        let now = self.rule.ledger.steady();
+        let locks = self.rule.holding.locks.all(now).into_iter();
+        Ok(locks.map(|lock| (lock.ends.saturating_sub(now), lock)).map(|(left, lock)| (lock, left)).collect())
+    }
+}

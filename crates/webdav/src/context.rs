@@ -1,0 +1,97 @@
+//! What all requests share, and what one request works with.
+
+use std::sync::Arc;
+
+use authority::{Guard, Guarded};
+use entrance::{Call, Refusal};
+use http::request::Parts;
+use tokio::task::spawn_blocking;
+use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
+
+use crate::address::Target;
+use crate::conditions::IfHeader;
+use crate::engine::Engine;
+use crate::settings::WebDavSettings;
+
+/// What all requests share.
+pub(crate) struct Context {
+    pub guard: Guard<dyn Engine>,
+    pub transfers: Transfers,
+    pub settings: WebDavSettings,
+    calls: Places,
+    long_calls: Places,
+}
+
+impl Context {
+    pub(crate) fn new(guard: Guard<dyn Engine>, transfers: Transfers, settings: WebDavSettings) -> Self {
+        let limits = &settings.limits;
+        let (calls, long_calls) = (Places::new(limits.calls), Places::new(limits.long_calls));
+        Context { guard, transfers, settings, calls, long_calls }
+    }
+}
+
+/// One request: who asks, for what, and the engine as they may use it.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    pub context: Arc<Context>,
+    pub call: Arc<Call>,
+    pub engine: Arc<Guarded<dyn Engine>>,
+    pub parts: Arc<Parts>,
+    pub target: Target,
+    /// The conditions of the header `If`.
+    pub conditions: Arc<IfHeader>,
+}
+
+impl Asked {
+    /// Who gets places for it.
+    pub(crate) fn holder(&self) -> Holder {
+        self.call.holder()
+    }
+
+    /// Calls the engine on a thread that may block.
+    pub(crate) async fn run<T, E, W>(&self, work: W) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Refusal> + Send + 'static,
+        W: FnOnce(&Asked) -> Result<T, E> + Send + 'static,
+    {
+        let place = self.place(&self.context.calls).await?;
+        self.block(place, work).await
+    }
+
+    /// The same for what may go through very many files.
+    pub(crate) async fn run_long<T, E, W>(&self, work: W) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Refusal> + Send + 'static,
+        W: FnOnce(&Asked) -> Result<T, E> + Send + 'static,
+    {
+        let place = self.place_for_long().await?;
+        self.block(place, work).await
+    }
+
+    /// A place for a call that may take long.
+    pub(crate) async fn place_for_long(&self) -> Result<Place, Refusal> {
+        self.place(&self.context.long_calls).await
+    }
+
+    async fn place(&self, places: &Places) -> Result<Place, Refusal> {
+        // Only transfers say how fast the client has to be.
+        let holder = Holder { pace: Pace::default(), ..self.holder() };
+        Ok(self.context.transfers.admit_to(places, &holder, 1).await?)
+    }
+
+    async fn block<T, E, W>(&self, place: Place, work: W) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Refusal> + Send + 'static,
+        W: FnOnce(&Asked) -> Result<T, E> + Send + 'static,
+    {
+        let asked = self.clone();
+        let outcome = spawn_blocking(move || {
+            let _place = place;
+            work(&asked)
+        });
+        outcome.await.map_err(|_| Refusal::from(Fault::Lost))?
+    }
+}

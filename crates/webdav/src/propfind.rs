@@ -1,0 +1,212 @@
+//! `PROPFIND`: properties of a file, a directory and what is in it, or a whole tree.
+
+use archive::{ArchiveError, Stat};
+use authority::Namespace;
+use base::ArchivePath;
+use bytes::Bytes;
+use entrance::Refusal;
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use transfer::RequestBody;
+
+use crate::address::href;
+use crate::answer::{Answer, Failure};
+use crate::context::Asked;
+use crate::pages::{Gone, Out, written};
+use crate::properties::{self, Resource, Wanted, needs_room};
+use crate::tree::small_body;
+use crate::xml::{Element, XML_TYPE, escape, parse};
+
+/// Lines of a directory that are read at once.
+const PAGE: usize = 500;
+/// Directories of a tree that wait to be listed.
+const WAITING_MAX: usize = 1 << 16;
+
+/// How deep a method goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Depth {
+    Zero,
+    One,
+    Infinity,
+}
+
+impl Depth {
+    /// Of the header; `None` if there is none.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Depth>, Refusal> {
+        let Some(value) = entrance::headers::single(headers, &HeaderName::from_static("depth"))? else {
+            return Ok(None);
+        };
+        match value.as_bytes().trim_ascii() {
+            b"0" => Ok(Some(Depth::Zero)),
+            b"1" => Ok(Some(Depth::One)),
+            other if other.eq_ignore_ascii_case(b"infinity") => Ok(Some(Depth::Infinity)),
+            _ => Err(Refusal::bad("the header Depth is neither 0 nor 1 nor infinity")),
+        }
+    }
+}
+
+pub(crate) async fn propfind(asked: &Asked, body: RequestBody) -> Answer {
+    let depth = Depth::of(&asked.parts.headers)?.unwrap_or(Depth::Infinity);
+    let body = small_body(asked, body).await?;
+    let wanted = wanted(&body, asked.context.settings.limits.properties)?;
+    let prepare = move |asked: &Asked| Ok(asked.engine.stat(&asked.target.path)?);
+    let write =
+        move |asked: &Asked, stat, out: &mut Out| Walk { asked, wanted, written: 0 }.run(stat, depth, out);
+    let body = written(asked, prepare, write).await?;
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::MULTI_STATUS;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(XML_TYPE));
+    Ok(response)
+}
+
+/// What a body asks for; none asks for all.
+pub(crate) fn wanted(body: &Bytes, limit: usize) -> Result<Wanted, Refusal> {
+    if body.is_empty() {
+        return Ok(Wanted::All(Vec::new()));
+    }
+    let root =
+        parse(body).map_err(|error| Refusal::bad(format!("the body cannot be read as XML: {error}")))?;
+    if !root.name.is_dav("propfind") {
+        return Err(Refusal::bad("the body is no propfind of the namespace DAV:"));
+    }
+    let names = |element: &Element| -> Result<Vec<_>, Refusal> {
+        let names: Vec<_> = element.elements().map(|name| name.name.clone()).collect();
+        if names.len() > limit {
+            return Err(Refusal::bad(format!("{} properties are named; the limit is {limit}", names.len())));
+        }
+        Ok(names)
+    };
+    match (root.dav("prop"), root.dav("propname"), root.dav("allprop")) {
+        (Some(prop), None, None) => Ok(Wanted::These(names(prop)?)),
+        (None, Some(_), None) => Ok(Wanted::Names),
+        (None, None, Some(_)) => {
+            Ok(Wanted::All(root.dav("include").map(names).transpose()?.unwrap_or_default()))
+        }
+        _ => Err(Refusal::bad("a propfind has one of prop, propname and allprop")),
+    }
+}
+
+/// One answer in the making.
+struct Walk<'a> {
+    asked: &'a Asked,
+    wanted: Wanted,
+    written: usize,
+}
+
+impl Walk<'_> {
+    fn run(mut self, stat: Stat, depth: Depth, out: &mut Out) -> Result<(), Gone> {
+        out.push("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" xmlns:K=\"urn:kist\">\n")?;
+        let first = Resource::of_stat(stat);
+        let mut waiting = Vec::new();
+        if first.is_directory && depth != Depth::Zero {
+            waiting.push(first.path.clone());
+        }
+        self.write(first, out)?;
+        while let Some(directory) = waiting.pop() {
+            if let Err(failure) = self.list(&directory, depth, &mut waiting, out)? {
+                // Listings of what has gone meanwhile, or may not be listed, do not end those of others.
+                status_line(out, &href(&directory, true), failure.status(), "")?;
+            }
+            if self.written > self.asked.context.settings.limits.entries || waiting.len() > WAITING_MAX {
+                let why = "the tree has more in it than one answer tells: ask for its directories one by one";
+                status_line(
+                    out,
+                    &href(&self.asked.target.path, true),
+                    StatusCode::INSUFFICIENT_STORAGE,
+                    why,
+                )?;
+                break;
+            }
+        }
+        out.push("</D:multistatus>\n")
+    }
+
+    /// Writes what is in a directory.
+    fn list(
+        &mut self,
+        directory: &ArchivePath,
+        depth: Depth,
+        waiting: &mut Vec<ArchivePath>,
+        out: &mut Out,
+    ) -> Result<Result<(), Failure>, Gone> {
+        let mut after = None;
+        loop {
+            let (lines, more) = match self.asked.engine.list(directory, after.as_ref(), PAGE) {
+                Ok(page) => page,
+                Err(error) => return Ok(Err(error.into())),
+            };
+            after = lines.last().map(|line| line.name.clone());
+            for line in lines {
+                let Ok(path) = directory.join(&line.name) else { continue };
+                let resource = Resource::of_line(path, line);
+                if resource.is_directory && depth == Depth::Infinity {
+                    waiting.push(resource.path.clone());
+                }
+                self.write(resource, out)?;
+            }
+            if !more || self.written > self.asked.context.settings.limits.entries {
+                return Ok(Ok(()));
+            }
+        }
+    }
+
+    fn write(&mut self, mut resource: Resource, out: &mut Out) -> Result<(), Gone> {
+        self.written += 1;
+        resource.locks = self.asked.engine.locks_on(&resource.path).unwrap_or_default();
+        if let Wanted::These(names) | Wanted::All(names) = &self.wanted
+            && names.iter().any(needs_room)
+        {
+            resource.room = room(self.asked, &resource.path).ok();
+        }
+        let mut text = String::from("<D:response><D:href>");
+        text.push_str(&resource.href());
+        text.push_str("</D:href>");
+        properties::write(&mut text, &resource, &self.wanted);
+        text.push_str("</D:response>\n");
+        out.push(&text)
+    }
+}
+
+/// Bytes that are used and may still be used at a path.
+fn room(_asked: &Asked, path: &ArchivePath) -> Result<(u64, u64), ArchiveError> {
+    Err(ArchiveError::NotFound(path.clone()))
+}
+
+/// A line about something that has a status alone.
+fn status_line(out: &mut Out, href: &str, status: StatusCode, why: &str) -> Result<(), Gone> {
+    let mut text = format!("<D:response><D:href>{href}</D:href><D:status>HTTP/1.1 {status}</D:status>");
+    if !why.is_empty() {
+        text.push_str("<D:responsedescription>");
+        escape(&mut text, why);
+        text.push_str("</D:responsedescription>");
+    }
+    text.push_str("</D:response>\n");
+    out.push(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xml::QName;
+
+    #[test]
+    fn bodies_say_what_is_wanted() {
+        let read = |text: &'static str| wanted(&Bytes::from_static(text.as_bytes()), 2);
+        assert_eq!(read("").unwrap(), Wanted::All(Vec::new()));
+        assert_eq!(read("<D:propfind xmlns:D='DAV:'><D:propname/></D:propfind>").unwrap(), Wanted::Names);
+        let these = read("<propfind xmlns='DAV:'><prop><getetag/></prop></propfind>").unwrap();
+        assert_eq!(these, Wanted::These(vec![QName::dav("getetag")]));
+        for bad in [
+            "<propfind xmlns='DAV:'/>",
+            "<propfind/>",
+            "<propfind xmlns='DAV:'><prop/><allprop/></propfind>",
+            "<propfind xmlns='DAV:'><prop><a/><b/><c/></prop></propfind>",
+            "<propfind",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}
