@@ -33,6 +33,9 @@ needs-test: needs needs-isal
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || $(call install,python3-venv)
 	@command -v tgtd >/dev/null || test -x /usr/sbin/tgtd || $(call install,tgt)
 	@command -v iscsi-test-cu >/dev/null || $(call install,libiscsi-bin)
+	@for each in litmus davix; do \
+		command -v $$each >/dev/null || command -v $$each-get >/dev/null || $(call install,$$each); done
+	@command -v gfal-copy >/dev/null || $(call install,gfal2-util-scripts gfal2-plugin-http gfal2-plugin-file python3-gfal2-util)
 	@[ "$$KIST_NO_PTRACE" = 1 ] || command -v strace >/dev/null || $(call install,strace)
 
 # Hunts also build libFuzzer, in C++, and clients that are written in Go.

@@ -42,6 +42,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "s3_request", run: s3::fuzz::request },
     Target { name: "s3_chunks", run: s3::fuzz::chunks },
     Target { name: "s3_texts", run: s3::fuzz::texts },
+    Target { name: "webdav_headers", run: webdav::fuzz::headers },
+    Target { name: "webdav_xml", run: webdav::fuzz::xml },
     Target { name: "scsi_command", run: scsi_bytes::command },
     Target { name: "scsi_sense", run: scsi_bytes::sense },
     Target { name: "scsi_data", run: scsi_bytes::data },

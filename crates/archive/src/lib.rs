@@ -29,10 +29,10 @@ pub use ground::{
     RebalanceInfo, RebuildInfo, RecodingInfo, RenameOf, ReplaceLost, RequestFile, RequestInfo,
     RequestOutlook, RestoreState, Retention, RetentionMode, SMALL_BYTES_MAX, SMALLEST_TAPE, ScrubInfo,
     ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo, SettlingStage, ShareSettings,
-    StageOptions, Stat, TailFile, TakeOver, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo,
-    TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals, UpkeepSettings,
-    UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Waits, WatchedDrive, Which,
-    WhyNoLock, WhyNotAtOnce, WorkerInfo, has_ended, time_left,
+    SpaceLeft, StageOptions, Stat, TailFile, TakeOver, TapeContent, TapeDriveInfo, TapeExport, TapeImport,
+    TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals,
+    UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Waits,
+    WatchedDrive, Which, WhyNoLock, WhyNotAtOnce, WorkerInfo, has_ended, time_left,
 };
 pub use ingest::{
     Download, MULTIPART_PAGE_MAX, PartUpload, PutCallback, UPLOAD_XATTRS, Upload, VERIFY_BYTES_MAX,

@@ -19,10 +19,10 @@ use crate::{
     DiskWatch, Download, DriveFitRecord, EvictDone, FlowInfo, HealthProblem, HealthReport, Hold, KeyPage,
     KeyQuery, Listed, MountSample, MultipartInfo, NewDrive, ObjectRemoved, ObjectStat, PartInfo, PartUpload,
     PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RemoveTree, RenameOf,
-    ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions,
-    Stat, TakeOver, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack,
-    TapeReport, TapeUse, Totals, TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage, VersionQuery,
-    Which,
+    ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, SpaceLeft,
+    StageOptions, Stat, TakeOver, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo,
+    TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage,
+    VersionQuery, Which,
 };
 
 /// Gives the archive the methods of a room, by the same names.
@@ -42,6 +42,7 @@ macro_rules! verbs {
 
 verbs! { namespace: Namespace {
     fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError>;
+    fn space_left(&self, path: &ArchivePath, group: &str) -> Result<SpaceLeft, ArchiveError>;
     fn list(
         &self, path: &ArchivePath, after: Option<&Name>, limit: usize
     ) -> Result<(Vec<Listed>, bool), ArchiveError>;

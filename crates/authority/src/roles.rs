@@ -12,9 +12,9 @@ use archive::{
     HealthReport, Hold, KeptExtents, KeyPage, KeyQuery, Listed, MountSample, MultipartInfo, NewDrive,
     ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions, QuarantineEnded,
     QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile,
-    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TakeOver, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval,
-    UnknownKept, VerifyDone, VersionPage, VersionQuery, Which,
+    RequestInfo, RequestOutlook, ScrubInfo, Selection, SpaceLeft, StageOptions, Stat, TakeOver, TapeCheck,
+    TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals,
+    TreeRemoval, UnknownKept, VerifyDone, VersionPage, VersionQuery, Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, PercentPoints, RequestId, StripeCode,
@@ -60,6 +60,8 @@ role! {
     /// Names: directories and the files in them.
     Namespace {
         fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError>;
+        /// How much somebody of this group may still put into a directory, or beside a file.
+        fn space_left(&self, path: &ArchivePath, group: &str) -> Result<SpaceLeft, ArchiveError>;
         fn list(
             &self, path: &ArchivePath, after: Option<&Name>, limit: usize
         ) -> Result<(Vec<Listed>, bool), ArchiveError>;

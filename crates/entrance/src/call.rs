@@ -91,7 +91,7 @@ impl AuditLine {
 
 impl Drop for AuditLine {
     fn drop(&mut self) {
-        if matches!(self.method, Method::GET | Method::HEAD) {
+        if is_look(&self.method) {
             return;
         }
         if self.is_of_one_file && went_well(self.status) && !tracing::enabled!(target: TARGET, Level::DEBUG) {
@@ -112,6 +112,11 @@ impl Drop for AuditLine {
             "request"
         );
     }
+}
+
+/// Whether a method looks alone.
+fn is_look(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) || method.as_str() == "PROPFIND"
 }
 
 fn went_well(status: Option<StatusCode>) -> bool {

@@ -51,7 +51,7 @@ pub use objects_api::*;
 pub use offline::MachineTimes;
 pub use policy::ROBOT_MODEL;
 pub use pool_drives::{DriveFileError, NameDrive, PoolDriveFile, PoolDriveList};
-pub use quota::{QuotaInfo, QuotaOf, named};
+pub use quota::{QuotaInfo, QuotaOf, SpaceLeft, named};
 pub use scrub_info::{
     DrainInfo, GroupInfo, PoolWork, RebalanceInfo, RebuildInfo, RecodingInfo, ScrubInfo, UpkeepSettings,
 };

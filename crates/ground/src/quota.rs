@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::ArchivePath;
+use base::{ArchivePath, ByteCount};
 use catalogue::{QuotaRecord, QuotaSubject, ReadError, View};
 
 use crate::{ArchiveError, Ground};
@@ -23,6 +23,15 @@ impl fmt::Display for QuotaOf {
             QuotaOf::Group(group) => write!(f, "group '{group}'"),
         }
     }
+}
+
+/// How much may still be put into a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpaceLeft {
+    /// What the quota that is nearest to its limit counts; `None`: no quota in bytes holds there.
+    pub used: Option<ByteCount>,
+    /// Bytes of new files, by that quota and the room of the pool.
+    pub available: ByteCount,
 }
 
 /// A quota, and how it stands.

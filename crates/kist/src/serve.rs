@@ -235,7 +235,7 @@ fn serve(
         );
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
         services.register(s3.registered());
-        let guard = Guard::new(authority.clone(), engine);
+        let guard = Guard::new(authority.clone(), engine as Arc<dyn webdav::Engine>);
         let webdav =
             webdav::service(guard, services.transfers().clone(), WebDavSettings::default(), Vec::new());
         services.register(webdav.registered());

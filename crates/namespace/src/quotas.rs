@@ -8,7 +8,7 @@ use catalogue::{Command, Entry, Followed, QuotaLimits, QuotaSubject, ReadError, 
 use crate::Namespace;
 use ground::Ground;
 use ground::named;
-use ground::{ArchiveError, QuotaInfo, QuotaOf};
+use ground::{ArchiveError, QuotaInfo, QuotaOf, SpaceLeft};
 
 /// Batches of a first count between two looks at garbage and pins.
 const COUNT_BATCHES_MAX: usize = 16;
@@ -82,6 +82,28 @@ impl Namespace {
             Some((subject, what, limit, used)) => Err(ground.exceeded(subject, what, limit, used)),
             None => Ok(()),
         }
+    }
+
+    /// How much somebody of this group may still put into a directory, or beside a file.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn space_left(&self, path: &ArchivePath, group: &str) -> Result<SpaceLeft, ArchiveError> {
+        let ground = &*self.ground;
+        let room = ground.room_for_files();
+        ground.read(|view| {
+            let mut left = SpaceLeft { used: None, available: room };
+            let quotas =
+                if view.has_quotas()? { view.quotas_of(nearest(view, path)?, group)? } else { Vec::new() };
+            for (_, quota) in quotas {
+                let Some(limit) = quota.limits.bytes else { continue };
+                let available = ByteCount(limit.0.saturating_sub(quota.used.bytes.0));
+                if left.used.is_none() || available < left.available {
+                    left = SpaceLeft { used: Some(quota.used.bytes), available: available.min(room) };
+                }
+            }
+            Ok(left)
+        })
     }
 
     /// Refuses bytes for which a quota has no room before they are sent. The last word has the command; a

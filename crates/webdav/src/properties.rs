@@ -36,8 +36,8 @@ pub(crate) struct Resource {
     pub adler32: Option<Adler32>,
     pub xattrs: Vec<(String, Vec<u8>)>,
     pub locks: Vec<(Lock, Duration)>,
-    /// Bytes that are used and may still be used where it stands; asked only if a client does.
-    pub room: Option<(u64, u64)>,
+    /// Bytes that are used, if a quota counts them, and that may still be put there; asked only if a client does.
+    pub room: Option<(Option<u64>, u64)>,
 }
 
 impl Resource {
@@ -133,7 +133,7 @@ const LIVE: [Live; 16] = [
     }),
     (DAV, "supportedlock", true, |_| Some(SUPPORTED_LOCKS.to_owned())),
     (DAV, "lockdiscovery", true, |resource| Some(active_locks(&resource.locks))),
-    (DAV, "quota-used-bytes", false, |resource| Some(resource.room?.0.to_string())),
+    (DAV, "quota-used-bytes", false, |resource| Some(resource.room?.0?.to_string())),
     (DAV, "quota-available-bytes", false, |resource| Some(resource.room?.1.to_string())),
     (KIST, "locality", true, |resource| resource.locality.map(|locality| locality_word(locality).to_owned())),
     (KIST, "class", true, |resource| resource.class.as_deref().map(escaped)),

@@ -171,8 +171,9 @@ impl Walk<'_> {
 }
 
 /// Bytes that are used and may still be used at a path.
-fn room(_asked: &Asked, path: &ArchivePath) -> Result<(u64, u64), ArchiveError> {
-    Err(ArchiveError::NotFound(path.clone()))
+fn room(asked: &Asked, path: &ArchivePath) -> Result<(Option<u64>, u64), ArchiveError> {
+    let left = asked.engine.space_left(path, "")?;
+    Ok((left.used.map(|used| used.0), left.available.0))
 }
 
 /// A line about something that has a status alone.

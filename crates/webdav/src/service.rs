@@ -99,9 +99,9 @@ impl WebDavService {
         }
         let target = Target::parse(parts.uri.path())?;
         let call = enter(self.context.guard.authority(), parts, Ways::ALL).await?;
-        let is_of_one_file = matches!(parts.method, Method::PUT | Method::DELETE);
-        let line =
-            AuditLine::begin(call.clone(), parts.method.clone(), target.path.to_string(), is_of_one_file);
+        // Each is about one file or directory.
+        let path = target.path.to_string();
+        let line = AuditLine::begin(call.clone(), parts.method.clone(), path, true);
         let conditions = Arc::new(IfHeader::of(parts)?);
         let engine = self.context.guard.enter_with(&call.principal, call.peer, conditions.tokens());
         let is_anonymous = call.principal.is_anonymous();

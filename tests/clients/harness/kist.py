@@ -44,12 +44,12 @@ class Kist:
         self.directory = Path(directory)
         self.key_file = self.directory.with_suffix(".key")
         self.ca = None
-        self.endpoint = self.url = self.access = self.secret = None
+        self.endpoint = self.url = self.webdav = self.access = self.secret = None
         self._process = None
         self._log = self.directory.with_suffix(".log")
         arguments = [KIST, "init", self.directory, "--demo", "--listen", "127.0.0.1:0", "--save-key", self.key_file]
         run([*arguments, *options]).exits()
-        self.replace('^(listen = ".*")$', '\\1\ns3_listen = "127.0.0.1:0"')
+        self.replace('^(listen = ".*")$', '\\1\ns3_listen = "127.0.0.1:0"\nwebdav_listen = "127.0.0.1:0"')
         if tls:
             self.ca = str(self._certificate())
             self.replace("^(s3_listen = .*)$", '\\1\ntls = { certificate = "tls.pem", key = "tls.key" }')
@@ -95,7 +95,7 @@ class Kist:
         if not line:
             raise AssertionError(f"the server did not start:\n{self.log_end()}")
         state = json.loads(until("run/server.json", self._state))
-        self.url, self.endpoint = state["url"], state["s3"]
+        self.url, self.endpoint, self.webdav = state["url"], state["s3"], state["webdav"]
         if not self.access:
             made = json.loads(self.command("key", "create", "clients", "--admin", "--s3", "--json").exits().out)
             self.access, self.secret = made["id"], made["secret"]

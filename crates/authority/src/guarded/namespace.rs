@@ -1,6 +1,6 @@
 //! Names: directories and the files in them.
 
-use archive::{ArchiveError, Listed, RenameOf, Stat};
+use archive::{ArchiveError, Listed, RenameOf, SpaceLeft, Stat};
 use base::{ArchivePath, Name};
 use catalogue::Attributes;
 use identity::Rights;
@@ -13,6 +13,13 @@ impl<E: Namespace + Access + ?Sized> Namespace for Guarded<E> {
     fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError> {
         self.rule.may("stat", Rights::STAT, path)?;
         self.engine.stat(path)
+    }
+
+    fn space_left(&self, path: &ArchivePath, group: &str) -> Result<SpaceLeft, ArchiveError> {
+        self.rule.may("space", Rights::STAT, path)?;
+        let caller = &self.rule.ledger.caller;
+        let own = caller.groups.first().map(String::as_str).unwrap_or_default();
+        self.engine.space_left(path, if caller.is_admin && !group.is_empty() { group } else { own })
     }
 
     fn list(

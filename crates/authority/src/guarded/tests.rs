@@ -35,6 +35,10 @@ impl Access for Tree {
 }
 
 impl Namespace for Tree {
+    fn space_left(&self, _: &ArchivePath, _: &str) -> Result<archive::SpaceLeft, ArchiveError> {
+        unreachable!("nobody asks for it here")
+    }
+
     fn stat(&self, _: &ArchivePath) -> Result<Stat, ArchiveError> {
         unreachable!("nobody looks")
     }

@@ -345,6 +345,10 @@ impl authority::Access for Fake {
 }
 
 impl authority::Namespace for Fake {
+    fn space_left(&self, _: &ArchivePath, _: &str) -> Result<archive::SpaceLeft, ArchiveError> {
+        unreachable!("nobody asks for it here")
+    }
+
     fn stat(&self, at: &ArchivePath) -> Result<Stat, ArchiveError> {
         match self.file(at) {
             Err(ArchiveError::IsADirectory(path)) => Ok(Stat::Directory(DirectoryStat {

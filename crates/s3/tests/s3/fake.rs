@@ -162,6 +162,10 @@ impl authority::Access for Fake {
 }
 
 impl authority::Namespace for Fake {
+    fn space_left(&self, _: &ArchivePath, _: &str) -> Result<archive::SpaceLeft, ArchiveError> {
+        unreachable!("nobody asks for it here")
+    }
+
     fn stat(&self, path: &ArchivePath) -> Outcome<Stat> {
         if let Some(attributes) = self.tree().directories.get(path.as_str()) {
             let (path, attributes) = (path.clone(), attributes.clone());
