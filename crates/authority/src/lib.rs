@@ -23,5 +23,5 @@ pub use guarded::Guarded;
 pub use journal::{AuditEntry, AuditLine, Outcome};
 pub use keyring::{AccessKey, KEY_GROUPS_MAX, KEYS_MAX, KeyError, KeyInfo, KeyRequest, NewKey};
 pub use notices::Notices;
-pub use roles::{Access, Bytes, Namespace, Objects, Operation, Owners, Parts, Staging, Trees};
+pub use roles::{Access, Bytes, Namespace, Objects, Operation, Owners, Parts, PathRequests, Staging, Trees};
 pub use seam::{Download, PartUpload, UPLOAD_SLOW_AFTER, Upload, UsageSteps};

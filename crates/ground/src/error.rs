@@ -199,6 +199,14 @@ pub enum ArchiveError {
     /// No such request.
     #[error("there is no request {0}")]
     NoSuchRequest(RequestId),
+    /// A path that is not one of a request's.
+    #[error("request {request} does not name {path}: nothing was done")]
+    NotInRequest {
+        /// The request.
+        request: RequestId,
+        /// The path as it was written.
+        path: String,
+    },
     /// No such tape.
     #[error("there is no tape {0} in the library")]
     NoSuchTape(Vid),

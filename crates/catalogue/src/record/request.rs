@@ -81,6 +81,21 @@ pub enum PathRefusal {
     NeverFits,
 }
 
+impl PathRefusal {
+    /// Why, in words for who asked.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            PathRefusal::NotFound => "no such file or directory",
+            PathRefusal::Directory => "it is a directory: name the files in it",
+            PathRefusal::NoData => "it has no bytes, and never goes to tape",
+            PathRefusal::NoPath => "it is no path of the archive",
+            PathRefusal::NotAllowed => "the caller may not stage it",
+            PathRefusal::NeverFits => "it is larger than the pool can hold",
+        }
+    }
+}
+
 /// What a path of a request stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathTarget {

@@ -103,7 +103,7 @@ impl ArchiveError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             ArchiveError::Name(_) => ErrorKind::BadPath,
-            ArchiveError::BadAcl { .. } => ErrorKind::BadArgument,
+            ArchiveError::BadAcl { .. } | ArchiveError::NotInRequest { .. } => ErrorKind::BadArgument,
             ArchiveError::NoSuchClass { .. } => ErrorKind::NoSuchClass,
             ArchiveError::LengthMismatch { .. } => ErrorKind::LengthMismatch,
             ArchiveError::DigestMismatch { .. } => ErrorKind::DigestMismatch,
