@@ -47,7 +47,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "authority",
         ],
     ),
-    ("below the doors", &["wire", "transfer"]),
+    ("below the doors", &["wire", "transfer", "entrance"]),
     (DOORS, &["s3", "door"]),
     ("program", &["terminal", "client", "config", "bench", "kist"]),
     ("tests", &TEST_CRATES),
@@ -83,15 +83,16 @@ const TOOLS: [&str; 1] = ["tidy"];
 /// the doors, one driver knows the embedded engine, one the kernel's queues. The program runs the door's
 /// runtime and speaks JSON as a client. The mechanics read the data files of drives and media, planner and
 /// scenario what is asked of planner and twin.
-const OUTSIDE: [(&str, &[&str]); 15] = [
+const OUTSIDE: [(&str, &[&str]); 16] = [
     ("axum", &["door"]),
     ("heed", &["store"]),
-    ("http", &["door", "s3"]),
-    ("http-body-util", &["door", "s3", "transfer"]),
-    ("hyper", &["door", "s3", "transfer"]),
+    ("axum-core", &["entrance"]),
+    ("http", &["door", "s3", "entrance", "webdav"]),
+    ("http-body-util", &["door", "s3", "transfer", "webdav"]),
+    ("hyper", &["door", "s3", "transfer", "webdav"]),
     ("hyper-util", &["door"]),
     ("io-uring", &["drive", "disk_load"]),
-    ("quick-xml", &["ltfs", "door"]),
+    ("quick-xml", &["ltfs", "door", "webdav"]),
     ("rustls", &["door", "client"]),
     ("s3s", &["s3"]),
     (
@@ -123,8 +124,10 @@ const OUTSIDE: [(&str, &[&str]); 15] = [
         "serde_json",
         &[
             "wire",
+            "entrance",
             "door",
             "s3",
+            "webdav",
             "terminal",
             "client",
             "bench",
@@ -136,7 +139,7 @@ const OUTSIDE: [(&str, &[&str]); 15] = [
             "black_box",
         ],
     ),
-    ("tokio", &["door", "s3", "transfer", "kist"]),
+    ("tokio", &["door", "s3", "webdav", "transfer", "entrance", "kist"]),
     ("tokio-rustls", &["door"]),
     ("toml", &["mechanics", "quantity", "planner", "scenario", "config", "authority", "kist", "tidy"]),
 ];
