@@ -376,8 +376,14 @@ impl Namespace {
                     Some(Followed::Directory(..)) => PathLocality::Directory,
                     Some(Followed::File(id, record)) => {
                         let locality = locality_now(ground, view, &mut containers, id, &record)?;
-                        let is_near = locality == Locality::Nearline;
-                        let unavailable = is_near && !is_given(ground, view, &mut containers, id)?;
+                        let unavailable = match locality {
+                            Locality::Nearline => !is_given(ground, view, &mut containers, id)?,
+                            Locality::Online | Locality::OnlineAndNearline => {
+                                let silent = containers.silent.get_or_init(|| ground.pool.silent_drives());
+                                !missing_for(ground, view, &record, silent)?.is_empty()
+                            }
+                            Locality::Lost => false,
+                        };
                         PathLocality::File { locality, size: record.size, unavailable }
                     }
                 });

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use base::{ArchivePath, Blake3, FileId, RequestId};
 use catalogue::{
-    AskedFor, AskedPath, BULK_FILES, Command, FileRecord, Followed, ItemState, PRIORITY_USUAL, PathRefusal,
+    AskedFor, AskedPath, BULK_FILES, Command, FileRecord, Followed, ItemState, OPEN_REQUESTS_MAX, PRIORITY_USUAL, PathRefusal,
     PathTarget, REQUEST_PATHS_MAX, ReadError, Rejection, RequestItem, RequestState, View, typed,
 };
 
@@ -26,8 +26,8 @@ impl Tape {
     /// and has not ended, this gives that request.
     ///
     /// # Errors
-    /// [`ArchiveError::Limit`] for more than [`REQUEST_PATHS_MAX`] paths or more requests of one caller than
-    /// [`catalogue::OPEN_REQUESTS_MAX`]. Then no request is made.
+    /// [`ArchiveError::Limit`] for more than [`REQUEST_PATHS_MAX`] paths, [`ArchiveError::TooManyRequests`] for
+    /// more requests of one caller than [`OPEN_REQUESTS_MAX`]. Then no request is made.
     pub fn stage_paths(&self, submission: PathSubmission) -> Result<RequestId, ArchiveError> {
         let submission = &submission;
         let mut known = HashSet::with_capacity(submission.paths.len());
@@ -42,7 +42,14 @@ impl Tape {
             return Ok(same);
         }
         let open = typed::OpenPathRequest { owner: submission.owner.clone(), pin: submission.pin };
-        let request = self.ask(open)?;
+        let request = self.ask(open).map_err(|error| match error {
+            ArchiveError::Rejected(Rejection::LimitExceeded { limit, .. })
+                if limit == u64::from(OPEN_REQUESTS_MAX) =>
+            {
+                ArchiveError::TooManyRequests { limit }
+            }
+            error => error,
+        })?;
         match self.fill(request, submission, &paths, digest) {
             Ok(same) if same == request => Ok(request),
             Ok(same) => {

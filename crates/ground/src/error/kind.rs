@@ -73,6 +73,8 @@ pub enum ErrorKind {
     QuotaExceeded,
 
     // Try again later.
+    /// As much of something goes on as one caller may have.
+    TooMany,
     /// The pool has no room.
     PoolFull,
     /// The pool has no room, and some comes by itself.
@@ -150,6 +152,7 @@ impl ArchiveError {
             ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => ErrorKind::Nearline,
             ArchiveError::Denied { .. } => ErrorKind::Denied,
             ArchiveError::QuotaExceeded { .. } => ErrorKind::QuotaExceeded,
+            ArchiveError::TooManyRequests { .. } => ErrorKind::TooMany,
             ArchiveError::PoolFull | ArchiveError::TooLittleRoom { .. } => ErrorKind::PoolFull,
             ArchiveError::RoomIsBeingMade { .. } => ErrorKind::RoomIsBeingMade,
             ArchiveError::AuditFull(_) => ErrorKind::ServerFull,
