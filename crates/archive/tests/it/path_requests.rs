@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::common::{Instance, SystemClock, bytes, get, migrate_all, path, put, stop, wait_for, wait_until};
+use crate::common::{
+    Instance, SystemClock, bytes, get, migrate_all, path, put, put_with, stop, wait_for, wait_until,
+};
 use crate::faulty::set_drives;
 use archive::{
-    Archive, ArchiveError, ItemFailure, Locality, PathLocality, PathState, PathSubmission, RequestInfo,
-    SubmittedPath, Which,
+    Archive, ArchiveError, ItemFailure, Locality, PathLocality, PathState, PathSubmission, PutOptions,
+    RequestInfo, SubmittedPath, Which,
 };
 use base::{ByteCount, Duration, RequestId};
 use catalogue::{
@@ -279,11 +281,17 @@ fn a_request_takes_ten_thousand_paths() {
 /// Where bytes are, and whether a tape can give them now.
 #[test]
 fn localities_tell_whether_a_tape_can_give_a_file_now() {
-    let instance = Instance::new(ByteCount::mib(512));
+    let instance = Instance::with(ByteCount::mib(512), |settings| {
+        let mut disk = settings.classes[0].clone();
+        (disk.name, disk.up_to, disk.copies) = ("disk".to_owned(), None, Vec::new());
+        settings.classes.push(disk);
+    });
     let archive = with_files(&instance);
+    let options = PutOptions { class: Some("disk".to_owned()), ..PutOptions::default() };
+    put_with(&archive, "/d/disk", &bytes(9, 10_000), options).unwrap();
     put(&archive, "/d/empty", b"");
     let look = || {
-        let paths = ["/d/a", "/d/here", "/d/empty", "/d", "/d/none"].map(path);
+        let paths = ["/d/a", "/d/disk", "/d/empty", "/d", "/d/none"].map(path);
         archive.localities(&paths).unwrap()
     };
     let near = |unavailable| {
