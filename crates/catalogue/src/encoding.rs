@@ -415,7 +415,7 @@ record!(PartsRecalled { blobs, files, parts });
 
 choice!(Rule {
     0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId, 3 = AnotherGives, 4 = UrgentAnew,
-    5 = KeysAskedFirst, 6 = OrderedByUse
+    5 = KeysAskedFirst, 6 = OrderedByUse, 7 = RequestTimes
 });
 
 choice!(Work {

@@ -1,6 +1,6 @@
 //! Requests: who wants which files online, for how long, and how far that is.
 
-use base::{BlockAddress, Duration, FileId, RequestId, Vid};
+use base::{BlockAddress, Duration, FileId, RequestId, Timestamp, Vid};
 
 use super::{cold, limit, part};
 use crate::command::{BATCH_FILES_MAX, Command, Outcome, PRIORITY_MAX, PRIORITY_USUAL, REQUEST_FILES_MAX};
@@ -11,7 +11,7 @@ use crate::frame;
 use crate::key;
 use crate::record::{
     ContainerRecord, Counter, FileRecord, FileState, ItemState, RecallItem, RecallKey, RequestItem,
-    RequestRecord, RequestState,
+    RequestRecord, RequestState, Rule,
 };
 use crate::table::Table;
 use crate::view::recall_key;
@@ -137,17 +137,23 @@ fn add_item(
     request.bytes.0 = request.bytes.0.saturating_add(file.size.0);
     let mut item = RequestItem { pin, ..RequestItem::new(file_id, ItemState::Waiting) };
     item.state = begin_item(draft, (id, request), (number, &item), file)?;
+    let kept = kept_time(draft)?;
     match item.state {
-        ItemState::Done(at) => {
-            item.started = Some(at);
-            request.started = request.started.or(Some(at));
+        ItemState::Done(_) => {
+            item.started = kept;
+            request.started = request.started.or(kept);
         }
-        ItemState::Failed(_) => item.over = Some(draft.at),
+        ItemState::Failed(_) => item.over = kept,
         _ => {}
     }
     draft.put(Table::RequestFile, key::request_file(id, file_id), &number);
     draft.put(Table::RequestItem, key::request_item(id, number), &item);
     Ok((number, item.state))
+}
+
+/// The time of the change, if times of requests are kept by now.
+fn kept_time(draft: &Draft<'_>) -> Result<Option<Timestamp>, Rejection> {
+    Ok(draft.view().holds(Rule::RequestTimes)?.then_some(draft.at))
 }
 
 fn begin_item(
@@ -261,6 +267,7 @@ pub(super) fn settle(
         return Ok(());
     }
     drop_recalls(draft, file_id)?;
+    let kept = kept_time(draft)?;
     for want in wants {
         let id = want.request;
         draft.remove(Table::Want, key::want(file_id, id));
@@ -269,9 +276,9 @@ pub(super) fn settle(
         assert!(before.state.waits(), "who wants a file waits for it");
         let is_unpinned = before.state == ItemState::WaitingUnpinned;
         let item = match state {
-            ItemState::Done(_) if is_unpinned => before.over(ItemState::Released, draft.at),
+            ItemState::Done(_) if is_unpinned => before.over(ItemState::Released, kept),
             ItemState::Done(_) => RequestItem { state: state.clone(), ..before },
-            state => before.over(state.clone(), draft.at),
+            state => before.over(state.clone(), kept),
         };
         draft.put(Table::RequestItem, key::request_item(id, want.item), &item);
         let mut request: RequestRecord = draft.view().expect(Table::Request, &key::request(id))?;
@@ -409,7 +416,7 @@ fn cancel_item(
     if draft.view().wants(item.file)?.is_empty() {
         drop_recalls(draft, item.file)?;
     }
-    let item = item.over(ItemState::Cancelled, draft.at);
+    let item = item.over(ItemState::Cancelled, kept_time(draft)?);
     draft.put(Table::RequestItem, key::request_item(id, number), &item);
     Ok(())
 }
@@ -429,7 +436,8 @@ fn cancel_files(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Resul
     Ok(())
 }
 
-/// A drive begins to read files: whoever waits for one sees when work on it began.
+/// A drive begins to read files: whoever waits for one sees when work on it began. Only a Kist that keeps
+/// times of requests says so.
 fn started(draft: &mut Draft<'_>, files: &[FileId]) -> Result<(), Rejection> {
     limit("files in one command", files.len(), BATCH_FILES_MAX)?;
     for file in files {
@@ -464,7 +472,7 @@ fn release_all(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
 fn release(draft: &mut Draft<'_>, id: RequestId, number: u32, item: RequestItem) -> Result<(), Rejection> {
     if matches!(item.state, ItemState::Done(_)) {
         unpin(draft, id, item.file)?;
-        let item = item.over(ItemState::Released, draft.at);
+        let item = item.over(ItemState::Released, kept_time(draft)?);
         draft.put(Table::RequestItem, key::request_item(id, number), &item);
     }
     Ok(())

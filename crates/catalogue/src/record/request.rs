@@ -171,10 +171,11 @@ impl RequestItem {
         }
     }
 
-    /// The same file in a state that has ended at `at`, or had at an earlier time.
+    /// The same file in a state that has ended at `at`, or had at an earlier time; `None`: times are not kept
+    /// ([`Rule::RequestTimes`](crate::Rule)).
     #[must_use]
-    pub(crate) fn over(self, state: ItemState, at: Timestamp) -> RequestItem {
-        let over = self.ended().or(Some(at));
+    pub(crate) fn over(self, state: ItemState, at: Option<Timestamp>) -> RequestItem {
+        let over = at.and_then(|at| self.ended().or(Some(at)));
         RequestItem { state, over, ..self }
     }
 }

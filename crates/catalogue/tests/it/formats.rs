@@ -488,6 +488,7 @@ fn disk_commands() -> Vec<Command> {
 
 /// A request that names paths, of which one has begun.
 fn named_paths(bench: &mut Bench, online: FileId) {
+    bench.ok(Command::AdoptRule { rule: Rule::RequestTimes });
     let pin = Duration::from_secs(3_600);
     let Outcome::Request(request) = bench.ok(Command::OpenPathRequest { owner: "anna".into(), pin }) else {
         panic!()
@@ -523,6 +524,7 @@ fn path_commands() -> Vec<Command> {
     let pin = Some(Duration::from_secs(60));
     let asked = AskedPath { path: "//b".into(), file: AskedFor::File(file), pin };
     vec![
+        Command::AdoptRule { rule: Rule::RequestTimes },
         Command::OpenPathRequest { owner: "anna".into(), pin: Duration::from_secs(3_600) },
         Command::AddPaths { request, paths: refused.into_iter().chain([asked]).collect() },
         Command::ClosePathRequest { request, submission: Blake3([0xab; 32]) },

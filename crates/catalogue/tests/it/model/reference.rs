@@ -227,14 +227,19 @@ impl Model {
         }
     }
 
+    fn kept_time(&self) -> Option<Timestamp> {
+        self.rules.contains(&Rule::RequestTimes).then_some(self.at)
+    }
+
     pub fn settle(&mut self, file: FileId, state: &ItemState) {
         let mut waited = false;
+        let kept = self.kept_time();
         for (id, request) in &mut self.requests {
             for item in request.items.iter_mut().filter(|i| i.file == file && i.state.waits()) {
                 waited = true;
                 let is_unpinned = item.state == ItemState::WaitingUnpinned;
                 item.state = state.clone();
-                item.over = Some(self.at);
+                item.over = kept;
                 if matches!(state, ItemState::Done(_)) && is_unpinned {
                     item.state = ItemState::Released;
                 } else if matches!(state, ItemState::Done(_)) {
@@ -915,6 +920,7 @@ impl Model {
                 return Ok(Outcome::More(false));
             }
             Command::Release { request: id, files } => {
+                let is_kept = self.kept_time().is_some();
                 let request = self.requests.get_mut(id).ok_or("NotFound")?;
                 let known = |file: &FileId| request.items.iter().any(|item| item.file == *file);
                 if files.as_ref().is_some_and(|files| !files.iter().all(known)) {
@@ -923,7 +929,7 @@ impl Model {
                 let meant = |file: &FileId| files.as_ref().is_none_or(|files| files.contains(file));
                 for item in request.items.iter_mut().filter(|item| meant(&item.file)) {
                     if let ItemState::Done(done) = item.state {
-                        (item.state, item.over) = (ItemState::Released, Some(done));
+                        (item.state, item.over) = (ItemState::Released, is_kept.then_some(done));
                         self.pins.remove(&(item.file, *id));
                     }
                 }
@@ -998,11 +1004,12 @@ impl Model {
     }
 
     fn cancel(&mut self, id: RequestId, files: &[FileId]) {
+        let kept = self.kept_time();
         let request = self.requests.get_mut(&id).unwrap();
         for item in request.items.iter_mut().filter(|item| files.contains(&item.file)) {
             (item.state, item.over) = match &item.state {
-                ItemState::Waiting | ItemState::WaitingUnpinned => (ItemState::Cancelled, Some(self.at)),
-                ItemState::Done(done) => (ItemState::Released, Some(*done)),
+                ItemState::Waiting | ItemState::WaitingUnpinned => (ItemState::Cancelled, kept),
+                ItemState::Done(done) => (ItemState::Released, kept.map(|_| *done)),
                 other => (other.clone(), item.over),
             };
         }
@@ -1058,6 +1065,7 @@ impl Model {
         }
         for &file in files {
             let size = self.named(file).ok_or("NotFound")?.size;
+            let kept = self.kept_time();
             if self.requests[&id].items.iter().any(|item| item.file == file) {
                 continue;
             }
@@ -1084,11 +1092,11 @@ impl Model {
             let request = self.requests.get_mut(&id).unwrap();
             let mut item = RequestItem::new(file, state);
             match item.state {
-                ItemState::Done(at) => {
-                    item.started = Some(at);
-                    request.started = request.started.or(Some(at));
+                ItemState::Done(_) => {
+                    item.started = kept;
+                    request.started = request.started.or(kept);
                 }
-                ItemState::Failed(_) => item.over = Some(self.at),
+                ItemState::Failed(_) => item.over = kept,
                 _ => {}
             }
             request.items.push(item);
