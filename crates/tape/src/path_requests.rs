@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use base::{ArchivePath, Blake3, FileId, RequestId};
 use catalogue::{
-    AskedFor, AskedPath, BULK_FILES, Command, FileRecord, Followed, ItemState, OPEN_REQUESTS_MAX, PRIORITY_USUAL, PathRefusal,
-    PathTarget, REQUEST_PATHS_MAX, ReadError, Rejection, RequestItem, RequestState, View, typed,
+    AskedFor, AskedPath, BULK_FILES, Command, FileRecord, Followed, ItemState, OPEN_REQUESTS_MAX,
+    PRIORITY_USUAL, PathRefusal, PathTarget, REQUEST_PATHS_MAX, ReadError, Rejection, RequestItem,
+    RequestState, View, typed,
 };
 
 use crate::Tape;

@@ -170,13 +170,8 @@ fn the_server_says_how_long_files_are_pinned() {
         let pins =
             world.archive.object(&crate::common::path("/d/here"), archive::Which::Current).unwrap().file.pins;
         let until = pins.iter().find(|(request, _)| request.0 == id).unwrap().1;
-        assert_eq!(until.0 - found.info.record.created.0, {
-            let done = match &found.paths[0].1 {
-                archive::PathState::File(item, _) => item.ended().unwrap(),
-                refused => panic!("{refused:?}"),
-            };
-            seconds * 1_000_000_000 + (done.0 - found.info.record.created.0)
-        });
+        let archive::PathState::File(item, _) = &found.paths[0].1 else { panic!("{found:?}") };
+        assert_eq!(until.0 - item.ended().unwrap().0, seconds * 1_000_000_000);
         world.call(&world.anna, "DELETE", &format!("/v1/stage/{id}"), "");
     }
     world.end();
