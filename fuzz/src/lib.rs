@@ -51,6 +51,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kist_toml", run: kist_toml::load },
     Target { name: "http_headers", run: http::headers },
     Target { name: "http_address", run: http::address },
+    Target { name: "tape_rest_body", run: tape_rest::fuzz::body },
+    Target { name: "tape_rest_texts", run: tape_rest::fuzz::texts },
     Target { name: "iscsi_pdu", run: iscsi_wire::pdu },
     Target { name: "iscsi_text", run: iscsi_wire::text },
     Target { name: "iscsi_login", run: iscsi_wire::login },

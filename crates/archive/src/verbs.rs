@@ -18,11 +18,11 @@ use crate::{
     Cause, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo, CloneOptions, CompleteOptions, DiskReport,
     DiskWatch, Download, DriveFitRecord, EvictDone, FlowInfo, HealthProblem, HealthReport, Hold, KeyPage,
     KeyQuery, Listed, MountSample, MultipartInfo, NewDrive, ObjectRemoved, ObjectStat, PartInfo, PartUpload,
-    PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RemoveTree, RenameOf,
-    ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, SpaceLeft,
-    StageOptions, Stat, TakeOver, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo,
-    TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage,
-    VersionQuery, Which,
+    PathLocality, PathRequest, PathSubmission, PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine,
+    QuotaInfo, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo,
+    RequestOutlook, ScrubInfo, Selection, SpaceLeft, StageOptions, Stat, SubmittedPath, TakeOver, TapeCheck,
+    TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals,
+    TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage, VersionQuery, Which,
 };
 
 /// Gives the archive the methods of a room, by the same names.
@@ -181,6 +181,12 @@ verbs! { tape: Tape {
     fn stage_told(
         &self, selection: &Selection, options: StageOptions, progress: &CallProgress
     ) -> Result<RequestId, ArchiveError>;
+    fn stage_paths(&self, submission: PathSubmission) -> Result<RequestId, ArchiveError>;
+    fn path_request(&self, request: RequestId) -> Result<PathRequest, ArchiveError>;
+    fn cancel_paths(&self, request: RequestId, paths: &[SubmittedPath]) -> Result<(), ArchiveError>;
+    fn release_paths(&self, request: RequestId, paths: &[SubmittedPath]) -> Result<(), ArchiveError>;
+    fn delete_request(&self, request: RequestId) -> Result<(), ArchiveError>;
+    fn localities(&self, paths: &[ArchivePath]) -> Result<Vec<PathLocality>, ArchiveError>;
     fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError>;
     fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError>;
     fn requests(&self, before: Option<RequestId>, limit: usize) -> Result<Vec<RequestInfo>, ArchiveError>;

@@ -9,6 +9,7 @@ mod objects;
 mod operation;
 mod owners;
 mod parts;
+mod path_requests;
 mod staging;
 #[cfg(test)]
 mod tests;

@@ -10,11 +10,12 @@ use archive::{
     BucketSettings, CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo,
     CloneOptions, CompleteOptions, DiskReport, DiskWatch, DriveFitRecord, EvictDone, HealthProblem,
     HealthReport, Hold, KeptExtents, KeyPage, KeyQuery, Listed, MountSample, MultipartInfo, NewDrive,
-    ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions, QuarantineEnded,
-    QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile,
-    RequestInfo, RequestOutlook, ScrubInfo, Selection, SpaceLeft, StageOptions, Stat, TakeOver, TapeCheck,
-    TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals,
-    TreeRemoval, UnknownKept, VerifyDone, VersionPage, VersionQuery, Which,
+    ObjectRemoved, ObjectStat, PartInfo, PathLocality, PathRequest, PathSubmission, PoolHealth, PoolInfo,
+    PutDone, PutOptions, QuarantineEnded, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf,
+    ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, SpaceLeft,
+    StageOptions, Stat, SubmittedPath, TakeOver, TapeCheck, TapeContent, TapeDriveInfo, TapeExport,
+    TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, VerifyDone,
+    VersionPage, VersionQuery, Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, PercentPoints, RequestId, StripeCode,
@@ -228,6 +229,22 @@ role! {
         ) -> Result<EvictDone, ArchiveError>;
         fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError>;
         fn request_outlook(&self, request: RequestId) -> Result<RequestOutlook, ArchiveError>;
+    }
+}
+
+role! {
+    /// Paths that are asked for one by one, as the grid does: each has its own fate.
+    PathRequests {
+        fn stage_paths(&self, submission: PathSubmission) -> Result<RequestId, ArchiveError>;
+        fn path_request(&self, request: RequestId) -> Result<PathRequest, ArchiveError>;
+        fn cancel_paths(
+            &self, request: RequestId, paths: &[SubmittedPath]
+        ) -> Result<(), ArchiveError>;
+        fn release_paths(
+            &self, request: RequestId, paths: &[SubmittedPath]
+        ) -> Result<(), ArchiveError>;
+        fn delete_request(&self, request: RequestId) -> Result<(), ArchiveError>;
+        fn localities(&self, paths: &[ArchivePath]) -> Result<Vec<PathLocality>, ArchiveError>;
     }
 }
 

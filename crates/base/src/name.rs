@@ -104,6 +104,26 @@ impl ArchivePath {
         Ok(ArchivePath(text.to_owned()))
     }
 
+    /// Checks a path in which slashes may stand several times in a row and at the end, as clients of the grid
+    /// write them: they count as one, and as none at the end.
+    ///
+    /// # Errors
+    /// As [`ArchivePath::new`].
+    pub fn collapsed(text: &str) -> Result<Self, NameError> {
+        if text.len() > PATH_BYTES_MAX {
+            return Err(NameError::PathTooLong(text.len()));
+        }
+        if !text.starts_with('/') {
+            return Err(NameError::NotAbsolute(text.to_owned()));
+        }
+        let mut path = String::with_capacity(text.len());
+        for component in text.split('/').filter(|component| !component.is_empty()) {
+            path.push('/');
+            path.push_str(component);
+        }
+        if path.is_empty() { Ok(ArchivePath::root()) } else { ArchivePath::new(&path) }
+    }
+
     /// Checks a path given as bytes.
     ///
     /// # Errors

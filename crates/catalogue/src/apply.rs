@@ -164,6 +164,11 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::EndRun { .. } => run::perform(draft, command),
         Command::OpenRequest { .. }
         | Command::AddToRequest { .. }
+        | Command::OpenPathRequest { .. }
+        | Command::AddPaths { .. }
+        | Command::ClosePathRequest { .. }
+        | Command::CancelFiles { .. }
+        | Command::RecallStarted { .. }
         | Command::CloseRequest { .. }
         | Command::CancelRequest { .. }
         | Command::Release { .. }

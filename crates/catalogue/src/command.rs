@@ -2,24 +2,27 @@
 //! envelope, ids are drawn from the catalogue's own counters, nothing else is read.
 
 use base::{
-    BlobDescription, BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId, DriveId,
-    Duration, Epoch, FailureCause, FileId, Generation, Name, PercentPoints, RequestId, RunId, StripeCode,
-    StripeSet, StripeSetId, TapeKey, TapePoolId, Timestamp, UploadId, Uuid, Vid,
+    Blake3, BlobDescription, BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId,
+    DriveId, Duration, Epoch, FailureCause, FileId, Generation, Name, PercentPoints, RequestId, RunId,
+    StripeCode, StripeSet, StripeSetId, TapeKey, TapePoolId, Timestamp, UploadId, Uuid, Vid,
 };
 
 mod file;
 mod limits;
 mod outcome;
+mod request;
 mod seal;
 mod tape;
 mod upload;
 
 pub use file::{CloneFile, PartsRecalled, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace};
 pub use limits::{
-    BATCH_FILES_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX, IDEMPOTENCY_KEPT, PRIORITY_MAX, PRIORITY_USUAL,
-    QUOTAS_MAX, REQUEST_FILES_MAX, SEGMENTS_MAX, TREE_ROWS_LOOKED_MAX, TREES_MAX, UNKNOWN_BATCH_MAX,
+    BATCH_FILES_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX, IDEMPOTENCY_KEPT, OPEN_REQUESTS_MAX, PRIORITY_MAX,
+    PRIORITY_USUAL, QUOTAS_MAX, REQUEST_FILES_MAX, REQUEST_PATHS_MAX, SEGMENTS_MAX, TREE_ROWS_LOOKED_MAX,
+    TREES_MAX, UNKNOWN_BATCH_MAX,
 };
 pub use outcome::{EvictRefusal, Outcome, PoolLoss, PutOutcome, Removal, RemovedFile, Requeue};
+pub use request::{AskedFor, AskedPath};
 pub use seal::{OpenPack, SealContainer};
 pub use tape::{AdoptContainer, PlannedContainer, TapeFound};
 pub use upload::{
@@ -750,6 +753,43 @@ pub enum Command {
         /// The request.
         request: RequestId,
         /// At most [`BATCH_FILES_MAX`].
+        files: Vec<FileId>,
+    },
+    /// Opens a request that names paths one by one: refused ones stay in it, with why. At most
+    /// [`OPEN_REQUESTS_MAX`] of one owner, until they end.
+    OpenPathRequest {
+        /// Who asks.
+        owner: String,
+        /// For how long files are pinned once online, if nothing else is said of them.
+        pin: Duration,
+    },
+    /// Adds paths to such a request while it is being filled. A file that does not exist any more is refused
+    /// by itself, the command is not.
+    AddPaths {
+        /// The request.
+        request: RequestId,
+        /// At most [`BATCH_FILES_MAX`].
+        paths: Vec<AskedPath>,
+    },
+    /// No more paths will be added. If the same submission stands for a request that has not ended, that one
+    /// is the outcome, and nothing is changed.
+    ClosePathRequest {
+        /// The request.
+        request: RequestId,
+        /// What stands for all that was asked for, and by whom.
+        submission: Blake3,
+    },
+    /// Cancels some files of a request: those that wait come no more, and the pins of others are given back.
+    /// Refused, with nothing done, if one is not in it.
+    CancelFiles {
+        /// The request.
+        request: RequestId,
+        /// At most [`BATCH_FILES_MAX`].
+        files: Vec<FileId>,
+    },
+    /// A drive begins to read files. Only for those who look at their requests: nothing else depends on it.
+    RecallStarted {
+        /// At most [`BATCH_FILES_MAX`]; those for which nobody waits are skipped.
         files: Vec<FileId>,
     },
     /// Begins an upload in parts that count for no quota: only in change logs of a Kist of before.

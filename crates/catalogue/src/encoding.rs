@@ -8,23 +8,25 @@ use base::{
 
 use crate::codec::{Codec, Reader, choice, grown_record, record};
 use crate::command::{
-    AdoptContainer, CloneFile, Command, Envelope, OpenPack, PartsRecalled, PlannedContainer, PoolCopy,
-    PoolData, PutFile, PutObject, RecallDone, Replace, SealContainer, TapeFound, Work,
+    AdoptContainer, AskedFor, AskedPath, CloneFile, Command, Envelope, OpenPack, PartsRecalled,
+    PlannedContainer, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace, SealContainer, TapeFound,
+    Work,
 };
 use crate::record::{
     AclEntry, Attributes, AwayKind, BaseRecord, BlobRecord, BucketRecord, BucketSettings, ClassRecord,
     CleanerRecord, CleaningAsk, ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState,
     Counter, DirectoryRecord, DriveCleaning, DriveDisk, DriveDiskRecord, DriveSlot, Entry, FileKind,
     FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule,
-    MemberRecord, PoolDriveRecord, PoolDriveState, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord,
-    QuotaSubject, RebalanceRecord, RecallItem, RecodingRecord, RequestItem, RequestRecord, RequestState,
-    Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory,
-    TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors,
-    Version, Versioning,
+    MemberRecord, PathList, PathRefusal, PathTarget, PoolDriveRecord, PoolDriveState, QueuedContainer,
+    QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem, RecodingRecord,
+    RequestPath, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord,
+    Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
+    UnknownExtent, UnneededSectors, Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
 mod file;
+mod request;
 mod upload;
 
 /// The format version of envelopes written by this Kist.
@@ -341,20 +343,6 @@ record!(TodoFile { size, since });
 choice!(RequestState {
     0 = Filling, 1 = Active, 2 = Completed, 3 = Cancelled, 4 = Cancelling, 5 = Forgetting,
 });
-record!(RequestRecord {
-    owner,
-    created,
-    state,
-    ended,
-    pin,
-    files,
-    bytes,
-    done,
-    done_bytes,
-    failed,
-    cancelled,
-    swept,
-});
 choice!(ItemState {
     0 = Waiting,
     1 = Done(at),
@@ -363,7 +351,14 @@ choice!(ItemState {
     4 = Released,
     5 = WaitingUnpinned,
 });
-record!(RequestItem { file, state });
+record!(PathList { paths, refused, submission });
+choice!(PathRefusal {
+    0 = NotFound, 1 = Directory, 2 = NoData, 3 = NoPath, 4 = NotAllowed, 5 = NeverFits,
+});
+choice!(PathTarget { 0 = Item(number), 1 = Refused(why) });
+record!(RequestPath { path, target });
+choice!(AskedFor { 0 = File(file), 1 = Refused(why) });
+record!(AskedPath { path, file, pin });
 record!(RecallItem { container, length, since });
 record!(Tally { files, bytes });
 record!(LifecycleCursor { rule, through });
@@ -420,7 +415,7 @@ record!(PartsRecalled { blobs, files, parts });
 
 choice!(Rule {
     0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId, 3 = AnotherGives, 4 = UrgentAnew,
-    5 = KeysAskedFirst, 6 = OrderedByUse
+    5 = KeysAskedFirst, 6 = OrderedByUse, 7 = RequestTimes
 });
 
 choice!(Work {
@@ -557,6 +552,11 @@ choice!(Command {
     163 = SetDriveDisk { drive, disk },
     165 = CopySegment { blob, from, to },
     164 = SetTapeCapacity { vid, capacity },
+    166 = OpenPathRequest { owner, pin },
+    170 = AddPaths { request, paths },
+    171 = ClosePathRequest { request, submission },
+    172 = CancelFiles { request, files },
+    173 = RecallStarted { files },
 });
 
 impl Command {

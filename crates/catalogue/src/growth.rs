@@ -27,6 +27,9 @@ impl Command {
             | Command::RenameEntry { .. }
             | Command::OpenRequest { .. }
             | Command::AddToRequest { .. }
+            | Command::OpenPathRequest { .. }
+            | Command::AddPaths { .. }
+            | Command::RecallStarted { .. }
             | Command::SetRequestPriority { .. }
             | Command::OpenUpload(_)
             | Command::BeginUpload(_)
@@ -74,6 +77,8 @@ impl Command {
             | Command::EndRun { .. }
             | Command::CloseRequest { .. }
             | Command::CancelRequest { .. }
+            | Command::ClosePathRequest { .. }
+            | Command::CancelFiles { .. }
             | Command::Release { .. }
             | Command::Unpin { .. }
             | Command::DoSome { .. }
@@ -153,11 +158,14 @@ impl Command {
             Command::AddToRequest { files, .. }
             | Command::Release { files: Some(files), .. }
             | Command::Unpin { files, .. }
+            | Command::CancelFiles { files, .. }
+            | Command::RecallStarted { files }
             | Command::Evict { files }
             | Command::NoteUse { files }
             | Command::PoolCopyLost { files }
             | Command::PoolCopyFound { files } => files.len(),
             Command::PoolCopiesLost { copies } | Command::PoolCopiesFound { copies } => copies.len(),
+            Command::AddPaths { paths, .. } => paths.len(),
             Command::DoSome { most, .. } => *most as usize,
             Command::CancelRequest { .. }
             | Command::Release { files: None, .. }

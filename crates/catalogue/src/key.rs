@@ -1,7 +1,7 @@
 //! Keys: big-endian parts one behind the other, so that the order of the bytes is the order of the meaning.
 
 use base::{
-    BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DirId, DriveId, FileId, KeyCheck, KeyId,
+    Blake3, BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DirId, DriveId, FileId, KeyCheck, KeyId,
     NAME_BYTES_MAX, Name, RequestId, RunId, StripeSetId, TapeKey, TapePoolId, Timestamp, UploadId, Vid,
 };
 
@@ -151,6 +151,19 @@ pub(crate) fn request_item(request: RequestId, number: u32) -> Key {
     let mut key = request.0.to_be_bytes().to_vec();
     key.extend_from_slice(&number.to_be_bytes());
     key
+}
+
+pub(crate) fn request_path(request: RequestId, number: u32) -> Key {
+    request_item(request, number)
+}
+
+pub(crate) fn submission(digest: &Blake3) -> Key {
+    digest.0.to_vec()
+}
+
+/// An owner may have no name, a key must not be empty.
+pub(crate) fn open_requests(owner: &str) -> Key {
+    [&[0], owner.as_bytes()].concat()
 }
 
 pub(crate) fn request_file(request: RequestId, file: FileId) -> Key {
@@ -377,7 +390,7 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         | Table::StandsAs
         | Table::LastUse => length == 8,
         Table::Queue | Table::UploadPart => length == 10,
-        Table::RunItem | Table::RequestItem | Table::Unneeded => length == 12,
+        Table::RunItem | Table::RequestItem | Table::RequestPath | Table::Unneeded => length == 12,
         Table::Content | Table::Segment | Table::Base | Table::ColdWait | Table::ByUse => length == 14,
         Table::Unknown => length == UNKNOWN_BYTES,
         Table::Garbage | Table::Part | Table::RequestFile | Table::Want | Table::Pin | Table::UploadIn => {
@@ -386,13 +399,15 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         Table::Todo => length == 18,
         Table::Member | Table::PinExpiry => length == 24,
         Table::Recall => length == 30,
-        Table::Idempotency => length == 32,
+        Table::Idempotency | Table::Submission => length == 32,
         Table::IdempotencyAge => length == 40,
         Table::Entry => NAMES.contains(&rest(8)),
         Table::Version => NAMES.contains(&rest(8 + 9)),
         Table::Lifecycle => rest(9) <= NAME_BYTES_MAX,
         Table::UploadName => (1..=UPLOAD_PATH_BYTES).contains(&rest(8 + 9)),
-        Table::Counter | Table::Quota | Table::DriveDown | Table::DriveCleaning => length > 0,
+        Table::Counter | Table::Quota | Table::DriveDown | Table::DriveCleaning | Table::OpenRequests => {
+            length > 0
+        }
         Table::KeyAtHand => (1..=KeyId::BYTES_MAX).contains(&rest(KeyCheck::BYTES)),
     }
 }

@@ -29,12 +29,13 @@ mod view;
 pub use apply::{Batch, CLASS_COPIES_MAX, LABEL_BYTES_MAX, RESTORE_JUMP, apply, changes_behind};
 pub use check::Inconsistency;
 pub use command::{
-    ABORT_PARTS_MAX, AdoptContainer, BATCH_FILES_MAX, BUCKET_UPLOADS_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX,
-    CloneFile, Command, CompleteUpload, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, OpenPack, OpenUpload,
-    Outcome, PARTS_MAX, PRIORITY_MAX, PRIORITY_USUAL, PartsRecalled, PlannedContainer, PoolCopy, PoolData,
-    PoolLoss, PutFile, PutObject, PutOutcome, PutPart, QUOTAS_MAX, REQUEST_FILES_MAX, RecallDone, Removal,
-    RemovedFile, Replace, Requeue, SEGMENTS_MAX, SealContainer, TREE_ROWS_LOOKED_MAX, TREES_MAX, TapeFound,
-    UNKNOWN_BATCH_MAX, UPLOADS_MAX, Work, completion_key,
+    ABORT_PARTS_MAX, AdoptContainer, AskedFor, AskedPath, BATCH_FILES_MAX, BUCKET_UPLOADS_MAX, BULK_FILES,
+    CONTAINER_MEMBERS_MAX, CloneFile, Command, CompleteUpload, Envelope, EvictRefusal, IDEMPOTENCY_KEPT,
+    OPEN_REQUESTS_MAX, OpenPack, OpenUpload, Outcome, PARTS_MAX, PRIORITY_MAX, PRIORITY_USUAL, PartsRecalled,
+    PlannedContainer, PoolCopy, PoolData, PoolLoss, PutFile, PutObject, PutOutcome, PutPart, QUOTAS_MAX,
+    REQUEST_FILES_MAX, REQUEST_PATHS_MAX, RecallDone, Removal, RemovedFile, Replace, Requeue, SEGMENTS_MAX,
+    SealContainer, TREE_ROWS_LOOKED_MAX, TREES_MAX, TapeFound, UNKNOWN_BATCH_MAX, UPLOADS_MAX, Work,
+    completion_key,
 };
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};
 pub use error::{NotAtOnce, Object, ReadError, Rejection};
@@ -48,12 +49,13 @@ pub use record::{
     BucketSettings, ClassRecord, CleanerRecord, CleaningAsk, ClockRecord, ContainerCopy, ContainerKind,
     ContainerRecord, CopyState, Counter, DirectoryOwner, DirectoryRecord, DriveCleaning, DriveDisk,
     DriveDiskRecord, DriveSlot, Entry, FileKind, FileRecord, FileState, Garbage, Hold, IdempotencyRecord,
-    ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord, PoolDriveRecord, PoolDriveState,
-    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem,
-    RecallKey, RecodingRecord, RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule,
-    RunEnd, RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord,
-    TapeState, TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors, UploadPart, UploadPlan,
-    UploadRecord, UploadUse, UseHour, Version, Versioning, Want,
+    ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord, PathList, PathRefusal,
+    PathTarget, PoolDriveRecord, PoolDriveState, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord,
+    QuotaSubject, RebalanceRecord, RecallItem, RecallKey, RecodingRecord, RequestItem, RequestPath,
+    RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord,
+    Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
+    UnknownExtent, UnneededSectors, UploadPart, UploadPlan, UploadRecord, UploadUse, UseHour, Version,
+    Versioning, Want,
 };
 pub use table::Table;
 pub use typed::TypedCommand;

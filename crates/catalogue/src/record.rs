@@ -10,6 +10,7 @@ mod container;
 mod hold;
 mod pool_drive;
 mod quota;
+mod request;
 mod rule;
 mod sealing;
 mod segment;
@@ -31,6 +32,9 @@ pub use hold::{Hold, Retention, RetentionMode, Versioning};
 pub use pool_drive::{
     DriveDisk, DriveDiskRecord, DriveSlot, PoolDriveRecord, PoolDriveState, RebalanceRecord, RecodingRecord,
 };
+pub use request::{
+    ItemState, PathList, PathRefusal, PathTarget, RequestItem, RequestPath, RequestRecord, RequestState,
+};
 pub use rule::Rule;
 pub use sealing::SealingRecord;
 pub use segment::UnneededSectors;
@@ -46,9 +50,8 @@ pub use cold::LifecycleCursor;
 pub use container::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, MemberRecord, TapePlace};
 
 use base::{
-    BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration,
-    FileId, Generation, Layout, Name, RequestId, RunId, StripeSetId, TapeKey, TapePoolId, Timestamp, Uuid,
-    Vid,
+    BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, FileId,
+    Generation, Layout, Name, RequestId, RunId, StripeSetId, TapeKey, TapePoolId, Timestamp, Uuid, Vid,
 };
 
 /// What a name stands for.
@@ -453,86 +456,6 @@ pub struct TodoFile {
     pub size: ByteCount,
     /// Since when it waits.
     pub since: Timestamp,
-}
-
-/// How a request stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RequestState {
-    /// Files are still being added.
-    Filling,
-    /// Waiting for files.
-    Active,
-    /// Every file is done, failed or cancelled.
-    Completed,
-    /// Cancelled by its owner.
-    Cancelled,
-    /// Being cancelled in batches: takes no more files; what still waits comes until its batch is there.
-    Cancelling,
-    /// Ended, and being deleted in batches.
-    Forgetting,
-}
-
-/// A user's request to have files online.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RequestRecord {
-    /// Who asked; at most 64 bytes.
-    pub owner: String,
-    /// When.
-    pub created: Timestamp,
-    /// How it stands.
-    pub state: RequestState,
-    /// When the last file ended.
-    pub ended: Option<Timestamp>,
-    /// For how long its files are pinned once online.
-    pub pin: Duration,
-    /// Files in it.
-    pub files: u32,
-    /// Their bytes.
-    pub bytes: ByteCount,
-    /// Files that are online by it.
-    pub done: u32,
-    /// Bytes of those.
-    pub done_bytes: ByteCount,
-    /// Files that failed for good.
-    pub failed: u32,
-    /// Files cancelled.
-    pub cancelled: u32,
-    /// Items before this number were treated by the cancel that is under way; 0 if none is.
-    pub swept: u32,
-}
-
-/// How one file of a request stands.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ItemState {
-    /// Not online yet.
-    Waiting,
-    /// Online since.
-    Done(Timestamp),
-    /// Will not come; the reason in words for the user, at most 512 bytes.
-    Failed(String),
-    /// Cancelled.
-    Cancelled,
-    /// Came online, and its pin was given back, or it got none.
-    Released,
-    /// Not online yet, and given back already: it gets no pin.
-    WaitingUnpinned,
-}
-
-impl ItemState {
-    /// Whether the file is waited for.
-    #[must_use]
-    pub fn waits(&self) -> bool {
-        matches!(self, ItemState::Waiting | ItemState::WaitingUnpinned)
-    }
-}
-
-/// One file of a request.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RequestItem {
-    /// The file.
-    pub file: FileId,
-    /// How it stands.
-    pub state: ItemState,
 }
 
 /// A file to be read from one tape, by the order on that tape; a file with two copies stands in two tapes'

@@ -152,11 +152,17 @@ pub enum Table {
     StandsAs = 77,
     /// Drive of the pool → the disk that it is on, the slot that this is in, and the light that is on for it.
     DriveDisk = 78,
+    /// Request id, number → a path of a request that names paths one by one.
+    RequestPath = 79,
+    /// Digest of a submission of such paths → the request that has them, as long as it has not ended.
+    Submission = 80,
+    /// 0, who asks → how many such requests of theirs have not ended; no row: none.
+    OpenRequests = 81,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 68;
+    pub const COUNT: usize = 71;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -228,6 +234,9 @@ impl Table {
         Table::Recoding,
         Table::StandsAs,
         Table::DriveDisk,
+        Table::RequestPath,
+        Table::Submission,
+        Table::OpenRequests,
     ];
 
     /// The table's name in the engine.
@@ -302,6 +311,9 @@ impl Table {
             Table::Recoding => "recoding",
             Table::StandsAs => "stands_as",
             Table::DriveDisk => "drive_disk",
+            Table::RequestPath => "request_path",
+            Table::Submission => "submission",
+            Table::OpenRequests => "open_requests",
         }
     }
 

@@ -87,6 +87,8 @@ structs! {
     BeginRun { vid: Vid, drive: String, start: base::BlockAddress }
     BeginHistoryRun { vid: Vid, drive: String, start: base::BlockAddress }
     OpenRequest { owner: String, pin: Duration }
+    OpenPathRequest { owner: String, pin: Duration }
+    ClosePathRequest { request: RequestId, submission: base::Blake3 }
     Evict { files: Vec<base::FileId> }
     PoolCopiesLost { copies: Vec<PoolCopy> }
     RequeueCopy { container: ContainerId, vid: Vid }
@@ -208,6 +210,8 @@ answers! {
     BeginRun => RunId: Outcome::Run(run) => run;
     BeginHistoryRun => RunId: Outcome::Run(run) => run;
     OpenRequest => RequestId: Outcome::Request(request) => request;
+    OpenPathRequest => RequestId: Outcome::Request(request) => request;
+    ClosePathRequest => RequestId: Outcome::Request(request) => request;
     Evict => Vec<Result<(), EvictRefusal>>: Outcome::Evicted(results) => results;
     PoolCopiesLost => Vec<PoolLoss>: Outcome::PoolCopyLost(losses) => losses;
     RequeueCopy => Requeue: Outcome::Requeued(requeue) => requeue;

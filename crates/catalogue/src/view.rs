@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use base::{
-    ArchivePath, BlobDescription, BlobId, ByteCount, ClassId, DirId, Epoch, FileId, Name, RequestId,
+    ArchivePath, Blake3, BlobDescription, BlobId, ByteCount, ClassId, DirId, Epoch, FileId, Name, RequestId,
     StripeSet, StripeSetId, TapePoolId, Timestamp, Uuid,
 };
 
@@ -18,7 +18,7 @@ use crate::key::{self, KeyReader};
 use crate::kv::{KvError, Snapshot};
 use crate::record::{
     BlobRecord, ClassRecord, ClockRecord, Counter, DirectoryRecord, Entry, FileRecord, LeapsBelieved,
-    RequestItem, RequestRecord, Tally, Want,
+    RequestItem, RequestPath, RequestRecord, Tally, Want,
 };
 use crate::table::Table;
 
@@ -517,6 +517,39 @@ impl<'a> View<'a> {
             parts.u64()?;
             Ok((parts.u32()?, frame::open(Table::RequestItem, key, value)?))
         })
+    }
+
+    /// The paths of a request that names them one by one, from number `from` on, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn request_paths(
+        &self,
+        id: RequestId,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<RequestPath>, ReadError> {
+        let to = key::prefix_end(&id.0.to_be_bytes());
+        let from = key::request_path(id, from);
+        self.rows(Table::RequestPath, &from, to.as_deref(), limit, |_, key, value| {
+            frame::open(Table::RequestPath, key, value)
+        })
+    }
+
+    /// The request that has not ended of those that were submitted so.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn submitted(&self, submission: &Blake3) -> Result<Option<RequestId>, ReadError> {
+        self.get(Table::Submission, &key::submission(submission))
+    }
+
+    /// How many requests of an owner that name paths one by one have not ended.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn open_requests(&self, owner: &str) -> Result<u32, ReadError> {
+        Ok(self.get(Table::OpenRequests, &key::open_requests(owner))?.unwrap_or(0))
     }
 
     /// A tally; zero if nothing was counted yet.

@@ -37,6 +37,7 @@ impl Config {
             server: _,
             identity: _,
             s3: _,
+            tape_rest: _,
             catalogue,
             backup: _,
             pool,

@@ -12,6 +12,7 @@ use toml::Spanned;
 use super::identity::Identity;
 use super::s3::S3;
 use super::server::Server;
+use super::tape_rest::TapeRest;
 use super::value::{Percent, Residency, Size, Span};
 
 /// The file.
@@ -28,6 +29,9 @@ pub struct Config {
     /// What S3's names stand for.
     #[serde(default)]
     pub s3: S3,
+    /// What the Tape REST API says of the site.
+    #[serde(default)]
+    pub tape_rest: TapeRest,
     /// The catalogue.
     pub catalogue: Catalogue,
     /// The backup of the catalogue.

@@ -13,6 +13,7 @@ mod libraries;
 mod mounts;
 mod s3;
 mod server;
+mod tape_rest;
 mod template;
 mod value;
 

@@ -186,6 +186,7 @@ pub(crate) fn request_reply(info: &RequestInfo) -> wire::RequestReply {
         owner: record.owner.clone(),
         state: request_word(record.state).to_owned(),
         created: record.created.to_string(),
+        started: record.started.map(|at| at.to_string()),
         ended: record.ended.map(|at| at.to_string()),
         pin_seconds: record.pin.as_secs(),
         priority: info.priority,
@@ -195,6 +196,7 @@ pub(crate) fn request_reply(info: &RequestInfo) -> wire::RequestReply {
         done_bytes: record.done_bytes.0,
         failed: record.failed,
         cancelled: record.cancelled,
+        refused: record.list.map_or(0, |list| list.refused),
         outlook: None,
     }
 }
@@ -210,7 +212,8 @@ pub(crate) fn request_file(file: &RequestFile) -> wire::RequestFileReply {
     };
     let cause = file.failure.map(|failure| failure.word().to_owned());
     let (path, state) = (file.path.clone(), state.to_owned());
-    wire::RequestFileReply { path, size: file.size.0, state, error, cause }
+    let [started, ended] = [file.started, file.ended].map(|at| at.map(|at| at.to_string()));
+    wire::RequestFileReply { path, size: file.size.0, state, error, cause, started, ended }
 }
 
 /// What an evict did.

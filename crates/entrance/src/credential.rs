@@ -34,6 +34,8 @@ pub struct Ways {
 impl Ways {
     /// No others.
     pub const BEARER: Ways = Ways { basic: false, query: false, anonymous: false };
+    /// All in which somebody has a name.
+    pub const NAMED: Ways = Ways { anonymous: false, ..Ways::ALL };
     /// All.
     pub const ALL: Ways = Ways { basic: true, query: true, anonymous: true };
 }

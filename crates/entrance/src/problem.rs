@@ -205,6 +205,12 @@ impl Refusal {
         self.0.0
     }
 
+    /// The headers that its kind calls for, for doors that have a language of their own for errors.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        &self.0.2
+    }
+
     /// The sentence.
     #[must_use]
     pub fn detail(&self) -> &str {
@@ -317,6 +323,7 @@ fn word_of(kind: ErrorKind) -> Kind {
         ErrorKind::Nearline => Kind::Nearline,
         ErrorKind::Denied => Kind::Forbidden,
         ErrorKind::QuotaExceeded => Kind::QuotaExceeded,
+        ErrorKind::TooMany => Kind::TooMany,
         ErrorKind::PoolFull => Kind::PoolFull,
         ErrorKind::RoomIsBeingMade => Kind::RoomIsBeingMade,
         ErrorKind::ServerFull => Kind::ServerFull,

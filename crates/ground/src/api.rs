@@ -250,6 +250,10 @@ pub struct RequestFile {
     pub state: catalogue::ItemState,
     /// If it failed: what keeps it from being had, as the file stands now.
     pub failure: Option<ItemFailure>,
+    /// When work on it began, if it has and that is known.
+    pub started: Option<Timestamp>,
+    /// When it came, failed or was cancelled, if it has and that is known.
+    pub ended: Option<Timestamp>,
 }
 
 /// What keeps a file of a request from being brought online.
@@ -262,6 +266,8 @@ pub enum ItemFailure {
     Removed,
     /// Its tapes could not be read; it may be asked for again.
     NotReadable,
+    /// Its path was refused when it was asked for.
+    Refused,
 }
 
 impl ItemFailure {
@@ -272,6 +278,7 @@ impl ItemFailure {
             ItemFailure::Lost => "lost",
             ItemFailure::Removed => "removed",
             ItemFailure::NotReadable => "not-readable",
+            ItemFailure::Refused => "refused",
         }
     }
 }

@@ -221,6 +221,23 @@ pub enum ArchiveError {
     /// No such request.
     #[error("there is no request {0}")]
     NoSuchRequest(RequestId),
+    /// A caller has as many requests that have not ended as one may have.
+    #[error(
+        "{limit} requests of this caller have not ended, which is the most: wait for one to end, cancel one, \
+         or name more files in each"
+    )]
+    TooManyRequests {
+        /// The most.
+        limit: u64,
+    },
+    /// A path that is not one of a request's.
+    #[error("request {request} does not name {path}: nothing was done")]
+    NotInRequest {
+        /// The request.
+        request: RequestId,
+        /// The path as it was written.
+        path: String,
+    },
     /// No such tape.
     #[error("there is no tape {0} in the library")]
     NoSuchTape(Vid),

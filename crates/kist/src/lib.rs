@@ -10,6 +10,7 @@ mod cli;
 mod commands;
 mod demo;
 mod expected;
+mod grid;
 mod instance;
 mod issuer_keys;
 mod library_lock;

@@ -18,14 +18,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use webdav::WebDavSettings;
 
 use crate::cli::Common;
 use crate::instance::{self, Instance};
 use crate::issuer_keys::IssuerKeys;
 use crate::people::{self, People};
 use crate::run_files::RunFiles;
-use crate::{library_lock, stop, warnings};
+use crate::{grid, library_lock, stop, warnings};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -235,9 +234,7 @@ fn serve(
         );
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
         services.register(s3.registered());
-        let guard = Guard::new(authority.clone(), engine as Arc<dyn webdav::Engine>);
-        let webdav =
-            webdav::service(guard, services.transfers().clone(), WebDavSettings::default(), Vec::new());
+        let webdav = grid::webdav(config, &authority, &engine, services.transfers());
         services.register(webdav.registered());
         let certificates = door.certificates();
         let (directory, people) = (instance.directory.clone(), authority.clone());

@@ -15,8 +15,8 @@ use crate::keys::MARKER_XATTR;
 use ground::Ground;
 use ground::access::Notice;
 use ground::{
-    ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality, RenameOf,
-    Stat,
+    ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality,
+    PathLocality, RenameOf, Stat,
 };
 
 /// Most names in one page of a listing.
@@ -358,6 +358,56 @@ pub(crate) fn locality_now(
     let silent = containers.silent.get_or_init(|| ground.pool.silent_drives());
     let is_given = missing_for(ground, view, record, silent)?.is_empty();
     Ok(if is_given { found } else { Locality::Nearline })
+}
+
+impl Namespace {
+    /// Where the bytes of what has these paths are; paths are few enough for one look at the catalogue.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn localities(&self, paths: &[ArchivePath]) -> Result<Vec<PathLocality>, ArchiveError> {
+        let ground = &*self.ground;
+        ground.read(|view| {
+            let mut containers = Containers::default();
+            let mut found = Vec::with_capacity(paths.len());
+            for path in paths {
+                found.push(match view.find(path)? {
+                    None => PathLocality::Missing,
+                    Some(Followed::Directory(..)) => PathLocality::Directory,
+                    Some(Followed::File(id, record)) => {
+                        let locality = locality_now(ground, view, &mut containers, id, &record)?;
+                        let unavailable = match locality {
+                            Locality::Nearline => !is_given(ground, view, &mut containers, id)?,
+                            Locality::Online | Locality::OnlineAndNearline => {
+                                let silent = containers.silent.get_or_init(|| ground.pool.silent_drives());
+                                !missing_for(ground, view, &record, silent)?.is_empty()
+                            }
+                            Locality::Lost => false,
+                        };
+                        PathLocality::File { locality, size: record.size, unavailable }
+                    }
+                });
+            }
+            Ok(found)
+        })
+    }
+}
+
+/// Whether each part of a file stands on a tape that can give it and that a library holds.
+fn is_given(
+    ground: &Ground,
+    view: &View<'_>,
+    containers: &mut Containers,
+    id: FileId,
+) -> Result<bool, ReadError> {
+    for (container, _) in view.parts(id)? {
+        let Some(record) = containers.get(view, container)? else { return Ok(false) };
+        let held = record.places().map(|(vid, _)| vid).filter(|vid| ground.libraries.holds(*vid));
+        if !view.one_can_give(&held.collect::<Vec<_>>())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Drives that do not answer and without which a file cannot be read; empty if it can be, as far as that

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use archive::{Archive, ArchiveError, FileStat, PutDone, PutOptions, Selection, StageOptions, Stat, TapeUse};
+use archive::{
+    Archive, ArchiveError, FileStat, PathSubmission, PutDone, PutOptions, Selection, StageOptions, Stat,
+    SubmittedPath, TapeUse,
+};
 use base::{ArchivePath, ByteCount, ContainerId};
 use catalogue::{ContainerKind, TapeState};
 use threads::simulated;
@@ -447,7 +450,18 @@ impl Client {
             priority: catalogue::PRIORITY_USUAL,
         };
         let (selection, at) = (selection(&path), path.clone());
-        match self.world.ask("stage", move |archive| archive.stage(&selection, options)) {
+        // Half of them as the Tape REST API does, beside a path that is not there.
+        let by_paths = pin.as_secs().is_multiple_of(2);
+        let stage = move |archive: &Archive| {
+            if !by_paths {
+                return archive.stage(&selection, options);
+            }
+            let texts = [format!("/{path}"), format!("{path}-none")];
+            let paths = texts.map(|text| SubmittedPath::new(text, None)).into();
+            let StageOptions { owner, pin, priority } = options;
+            archive.stage_paths(PathSubmission { owner, pin, priority, paths })
+        };
+        match self.world.ask("stage", stage) {
             Called::Done(Ok(request)) => self.world.oracle().requests.push(request),
             Called::Done(Err(error)) => self.tolerate("stage", &at, &error),
             Called::Killed | Called::Down => {}
@@ -495,7 +509,13 @@ impl Client {
         let request = one_of(&requests);
         let cancels = below(2) == 0;
         let called = self.world.ask("release or cancel", move |archive| {
-            if cancels { archive.cancel_request(request) } else { archive.release(request, None) }
+            let named = archive.path_request(request).map(|found| found.paths);
+            let named = named.map(|paths| paths.into_iter().map(|(text, _)| SubmittedPath::new(text, None)));
+            match named.map(Iterator::collect::<Vec<_>>) {
+                Ok(paths) if cancels => archive.cancel_paths(request, &paths),
+                _ if cancels => archive.cancel_request(request),
+                _ => archive.release(request, None),
+            }
         });
         if let Called::Done(Err(error @ ArchiveError::NoSuchRequest(_))) = called {
             panic!("I1: {error}, but it was acknowledged");

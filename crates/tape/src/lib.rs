@@ -25,6 +25,7 @@ mod maintenance;
 mod mends;
 mod mounts;
 mod operate;
+mod path_requests;
 mod read_rests;
 mod reasons;
 mod reclaim;

@@ -1,12 +1,13 @@
 //! Recall requests and evicts.
 
-use base::{ArchivePath, FileId, RequestId};
+use base::{ArchivePath, ByteCount, FileId, RequestId};
 use catalogue::{
-    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, PRIORITY_USUAL, ReadError, Rejection,
-    RequestState, View, typed,
+    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, PRIORITY_USUAL, PathTarget, ReadError,
+    Rejection, RequestState, View, typed,
 };
 
 use crate::Tape;
+use crate::path_requests::failure;
 use crate::resume::waiting_files;
 use ground::access::Notice;
 use ground::{
@@ -172,7 +173,8 @@ impl Tape {
         })
     }
 
-    /// Files of a request from number `from` on, and the number of the next page.
+    /// Files of a request from number `from` on, and the number of the next page. With the last page come the
+    /// paths that were refused when they were asked for.
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchRequest`].
@@ -196,17 +198,17 @@ impl Tape {
                 };
                 // In a removed directory its old path says nothing of who may see it any more.
                 let path = if is_gone { None } else { view.path_of_file(item.file)? };
-                let failure = matches!(item.state, ItemState::Failed(_)).then(|| match &record {
-                    Some(record) if record.is_lost() && !is_gone => ItemFailure::Lost,
-                    Some(record) if record.is_named() && !is_gone => ItemFailure::NotReadable,
-                    _ => ItemFailure::Removed,
-                });
                 files.push(RequestFile {
                     path: path.unwrap_or_else(|| format!("(file {}, deleted)", item.file)),
                     size: record.map(|record| record.size).unwrap_or_default(),
+                    failure: failure(view, &item)?,
+                    started: item.started,
+                    ended: item.ended(),
                     state: item.state,
-                    failure,
                 });
+            }
+            if next.is_none() {
+                files.extend(refused_paths(view, request)?);
             }
             Ok((files, next))
         })
@@ -414,4 +416,23 @@ impl Tape {
         room.access.push(|| Notice::Evicted { at: room.now(), files: evicted });
         Ok(())
     }
+}
+
+/// Paths of a request that no file stands for.
+fn refused_paths(view: &View<'_>, request: RequestId) -> Result<Vec<RequestFile>, ReadError> {
+    let Some(record) = view.request(request)? else { return Ok(Vec::new()) };
+    let Some(list) = record.list.filter(|list| list.refused > 0) else { return Ok(Vec::new()) };
+    let paths = view.request_paths(request, 0, list.paths as usize)?.into_iter();
+    let refused = paths.filter_map(|path| match path.target {
+        PathTarget::Refused(why) => Some(RequestFile {
+            path: path.path,
+            size: ByteCount(0),
+            state: ItemState::Failed(why.text().to_owned()),
+            failure: Some(ItemFailure::Refused),
+            started: None,
+            ended: Some(record.created),
+        }),
+        PathTarget::Item(_) => None,
+    });
+    Ok(refused.collect())
 }

@@ -108,6 +108,8 @@ pub(crate) fn finish_requests(room: &Tape, mut before: RequestId) -> Result<(), 
                     waiting.into_iter().for_each(|file| room.notifier.wants_changed(file));
                 }
                 RequestState::Forgetting => while room.ask(typed::ForgetSome { request })? {},
+                // Its client never heard its number, and submits the same again.
+                RequestState::Filling if record.list.is_some() => room.undo_path_request(request)?,
                 // Its client died while it was being filled; what it holds is worked on, nothing more is
                 // awaited.
                 RequestState::Filling => room.execute(Command::CloseRequest { request })?,

@@ -8,7 +8,7 @@ use entrance::{AuditLine, Kind, Refusal, Ways, enter, uri_fits};
 use http::header::ALLOW;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use transfer::{ReplyBody, Replying, RequestBody, Take, Transfers};
+use transfer::{ReplyBody, Replying, RequestBody, Transfers};
 
 use crate::address::Target;
 use crate::answer::{Answer, Failure, empty, refused};
@@ -28,8 +28,8 @@ const METHODS: &str = "OPTIONS, GET, HEAD, PUT, DELETE, MKCOL, COPY, MOVE, PROPF
 pub struct Mounted {
     /// Requests whose path is this, or below it, are its own. It begins with `/.well-known/`.
     pub prefix: &'static str,
-    /// How it takes them.
-    pub take: Take,
+    /// What takes them.
+    pub service: transfer::Service,
 }
 
 /// WebDAV over one engine. Cheap to clone.
@@ -54,14 +54,16 @@ impl WebDavService {
     /// The service as listeners take it.
     #[must_use]
     pub fn registered(self) -> transfer::Service {
-        let threads = self.context.settings.limits.blocking_threads();
+        let own = self.context.settings.limits.blocking_threads();
+        let threads =
+            self.mounted.iter().fold(own, |sum, mounted| sum.saturating_add(mounted.service.threads));
         let take = move |request: Request<RequestBody>| -> Replying {
             let path = request.uri().path();
             let below = |prefix: &str| {
                 path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             };
             if let Some(mounted) = self.mounted.iter().find(|mounted| below(mounted.prefix)) {
-                return (mounted.take)(request);
+                return (mounted.service.take)(request);
             }
             let service = self.clone();
             Box::pin(async move { service.call(request).await })

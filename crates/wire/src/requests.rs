@@ -50,6 +50,9 @@ pub struct RequestReply {
     pub state: String,
     /// When.
     pub created: String,
+    /// When work on the first of its files began, if it has and that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub started: Option<String>,
     /// When the last file ended.
     pub ended: Option<String>,
     /// Seconds.
@@ -68,6 +71,10 @@ pub struct RequestReply {
     pub failed: u32,
     /// Files cancelled.
     pub cancelled: u32,
+    /// Paths that were refused when they were asked for, of a request that names paths one by one (Tape REST
+    /// API). They stand behind its files.
+    #[serde(default)]
+    pub refused: u32,
     /// What is to come of it; only where one request is asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub outlook: Option<OutlookReply>,
@@ -94,10 +101,16 @@ pub struct RequestFileReply {
     /// Why it failed, in words.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<String>,
-    /// If it failed, what keeps it from being had as it stands now: `lost`, `removed` or `not-readable`; more
-    /// words may be added.
+    /// If it failed, what keeps it from being had as it stands now: `lost`, `removed`, `not-readable` or
+    /// `refused`; more words may be added.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cause: Option<String>,
+    /// When work on it began, if it has and that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub started: Option<String>,
+    /// When it came, failed or was cancelled, if it has and that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ended: Option<String>,
 }
 
 /// What an evict did.

@@ -133,6 +133,8 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::NotAtOnce { path: path(), why: archive::WhyNotAtOnce::List(None) },
         E::NoSuchRemoval(DirId(7)),
         E::NoSuchRequest(RequestId(1)),
+        E::TooManyRequests { limit: 5_000 },
+        E::NotInRequest { request: RequestId(1), path: "/a".into() },
         E::NoSuchTape(vid()),
         E::TapeNotSeen { vid: vid(), unreached: vec!["library b".to_owned()] },
         E::TapeNotLabelled(vid()),

@@ -61,6 +61,7 @@ mod openness;
 mod ordering;
 mod pack_sizes;
 mod packs;
+mod path_requests;
 mod placed;
 mod places;
 mod promises;

@@ -1,6 +1,6 @@
 //! Requests: who wants which files online, for how long, and how far that is.
 
-use base::{BlockAddress, Duration, FileId, RequestId, Vid};
+use base::{BlockAddress, Duration, FileId, RequestId, Timestamp, Vid};
 
 use super::{cold, limit, part};
 use crate::command::{BATCH_FILES_MAX, Command, Outcome, PRIORITY_MAX, PRIORITY_USUAL, REQUEST_FILES_MAX};
@@ -11,10 +11,12 @@ use crate::frame;
 use crate::key;
 use crate::record::{
     ContainerRecord, Counter, FileRecord, FileState, ItemState, RecallItem, RecallKey, RequestItem,
-    RequestRecord, RequestState,
+    RequestRecord, RequestState, Rule,
 };
 use crate::table::Table;
 use crate::view::recall_key;
+
+mod paths;
 
 /// Most bytes in the name of who asks.
 const OWNER_BYTES_MAX: usize = 64;
@@ -30,6 +32,11 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::Unpin { request, files } => release_files(draft, *request, files, unpin_item)?,
         Command::ForgetRequest { request } => return forget(draft, *request, BATCH_FILES_MAX),
         Command::SetRequestPriority { request, priority } => set_priority(draft, *request, *priority)?,
+        Command::CancelFiles { request, files } => cancel_files(draft, *request, files)?,
+        Command::RecallStarted { files } => started(draft, files)?,
+        Command::OpenPathRequest { .. } | Command::AddPaths { .. } | Command::ClosePathRequest { .. } => {
+            return paths::perform(draft, command);
+        }
         _ => unreachable!("apply sends commands about requests only"),
     }
     Ok(Outcome::Done)
@@ -55,6 +62,16 @@ fn wrong(id: RequestId, request: &RequestRecord, needed: &'static str) -> Reject
 }
 
 fn open(draft: &mut Draft<'_>, owner: &str, pin: Duration) -> Result<Outcome, Rejection> {
+    let (id, request) = new_request(draft, owner, pin)?;
+    draft.put(Table::Request, key::request(id), &request);
+    Ok(Outcome::Request(id))
+}
+
+fn new_request(
+    draft: &mut Draft<'_>,
+    owner: &str,
+    pin: Duration,
+) -> Result<(RequestId, RequestRecord), Rejection> {
     limit("bytes of the name of who asks", owner.len(), OWNER_BYTES_MAX)?;
     let id = draft.change_meta(|meta| {
         meta.next_request += 1;
@@ -74,9 +91,10 @@ fn open(draft: &mut Draft<'_>, owner: &str, pin: Duration) -> Result<Outcome, Re
         failed: 0,
         cancelled: 0,
         swept: 0,
+        started: None,
+        list: None,
     };
-    draft.put(Table::Request, key::request(id), &request);
-    Ok(Outcome::Request(id))
+    Ok((id, request))
 }
 
 fn add(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rejection> {
@@ -90,23 +108,10 @@ fn add(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rej
     for &file_id in files {
         let file = draft.view().file(file_id)?.filter(FileRecord::is_named);
         let file = file.ok_or(Rejection::NotFound(Object::File(file_id)))?;
-        let file_key = key::request_file(id, file_id);
-        if draft.view().get::<u32>(Table::RequestFile, &file_key)?.is_some() {
-            continue;
+        if draft.view().get::<u32>(Table::RequestFile, &key::request_file(id, file_id))?.is_none() {
+            let (_, state) = add_item(draft, (id, &mut request), (file_id, &file), None)?;
+            waiting += u32::from(state == ItemState::Waiting);
         }
-        if request.files >= REQUEST_FILES_MAX {
-            return Err(Rejection::LimitExceeded {
-                what: "files of a request",
-                limit: u64::from(REQUEST_FILES_MAX),
-            });
-        }
-        let number = request.files;
-        request.files += 1;
-        request.bytes.0 = request.bytes.0.saturating_add(file.size.0);
-        let state = begin_item(draft, (id, &mut request), number, file_id, &file)?;
-        waiting += u32::from(state == ItemState::Waiting);
-        draft.put(Table::RequestFile, file_key, &number);
-        draft.put(Table::RequestItem, key::request_item(id, number), &RequestItem { file: file_id, state });
     }
     let ended = request.done + request.failed - before.1;
     assert_eq!(request.files - before.0, ended + waiting, "each new item is done, failed or waits");
@@ -114,22 +119,59 @@ fn add(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rej
     Ok(())
 }
 
+/// Adds a file that is not in the request yet; gives the number of its item, and how that stands.
+fn add_item(
+    draft: &mut Draft<'_>,
+    (id, request): (RequestId, &mut RequestRecord),
+    (file_id, file): (FileId, &FileRecord),
+    pin: Option<Duration>,
+) -> Result<(u32, ItemState), Rejection> {
+    if request.files >= REQUEST_FILES_MAX {
+        return Err(Rejection::LimitExceeded {
+            what: "files of a request",
+            limit: u64::from(REQUEST_FILES_MAX),
+        });
+    }
+    let number = request.files;
+    request.files += 1;
+    request.bytes.0 = request.bytes.0.saturating_add(file.size.0);
+    let mut item = RequestItem { pin, ..RequestItem::new(file_id, ItemState::Waiting) };
+    item.state = begin_item(draft, (id, request), (number, &item), file)?;
+    let kept = kept_time(draft)?;
+    match item.state {
+        ItemState::Done(_) => {
+            item.started = kept;
+            request.started = request.started.or(kept);
+        }
+        ItemState::Failed(_) => item.over = kept,
+        _ => {}
+    }
+    draft.put(Table::RequestFile, key::request_file(id, file_id), &number);
+    draft.put(Table::RequestItem, key::request_item(id, number), &item);
+    Ok((number, item.state))
+}
+
+/// The time of the change, if times of requests are kept by now.
+fn kept_time(draft: &Draft<'_>) -> Result<Option<Timestamp>, Rejection> {
+    Ok(draft.view().holds(Rule::RequestTimes)?.then_some(draft.at))
+}
+
 fn begin_item(
     draft: &mut Draft<'_>,
     (id, request): (RequestId, &mut RequestRecord),
-    number: u32,
-    file_id: FileId,
+    (number, item): (u32, &RequestItem),
     file: &FileRecord,
 ) -> Result<ItemState, Rejection> {
+    let file_id = item.file;
     if file.is_online() {
         request.done += 1;
         request.done_bytes.0 = request.done_bytes.0.saturating_add(file.size.0);
-        pin(draft, id, request, file_id);
+        pin(draft, id, request, item);
         return Ok(ItemState::Done(draft.at));
     }
     if part::complete(draft, file_id)? {
         let file = draft.view().expect(Table::File, &key::file(file_id))?;
-        return begin_item(draft, (id, request), number, file_id, &file);
+        return begin_item(draft, (id, request), (number, item), &file);
     }
     if let FileState::Lost(_) = file.state {
         request.failed += 1;
@@ -172,8 +214,9 @@ pub(super) fn places(
     Ok((covered == file.size.0).then_some(places))
 }
 
-fn pin(draft: &mut Draft<'_>, id: RequestId, request: &RequestRecord, file: FileId) {
-    let until = draft.at.plus(request.pin);
+fn pin(draft: &mut Draft<'_>, id: RequestId, request: &RequestRecord, item: &RequestItem) {
+    let until = draft.at.plus(item.pin.unwrap_or(request.pin));
+    let file = item.file;
     draft.put(Table::Pin, key::pin(file, id), &until);
     draft.put(Table::PinExpiry, key::pin_expiry(until, file, id), &Nothing);
 }
@@ -189,12 +232,26 @@ fn unpin(draft: &mut Draft<'_>, id: RequestId, file: FileId) -> Result<(), Rejec
 }
 
 /// Completes a closed request for which nothing waits.
-fn complete(draft: &Draft<'_>, request: &mut RequestRecord) {
+fn complete(draft: &mut Draft<'_>, request: &mut RequestRecord) -> Result<(), Rejection> {
     let ended = u64::from(request.done) + u64::from(request.failed) + u64::from(request.cancelled);
     if request.state == RequestState::Active && ended == u64::from(request.files) {
-        request.state = RequestState::Completed;
-        request.ended = Some(draft.at);
+        end(draft, request, RequestState::Completed)?;
     }
+    Ok(())
+}
+
+/// A request has ended: one that names paths counts no more among those of its owner that have not, and is
+/// not what a repeated submission finds.
+fn end(draft: &mut Draft<'_>, request: &mut RequestRecord, state: RequestState) -> Result<(), Rejection> {
+    request.state = state;
+    request.ended = Some(draft.at);
+    if let Some(list) = &mut request.list {
+        if let Some(submission) = list.submission.take() {
+            draft.remove(Table::Submission, key::submission(&submission));
+        }
+        paths::count_open(draft, &request.owner, |open| open.checked_sub(1))?;
+    }
+    Ok(())
 }
 
 /// Ends all that waits for a file: done or failed. Its rows leave the recall sets of all tapes, and what came
@@ -210,6 +267,7 @@ pub(super) fn settle(
         return Ok(());
     }
     drop_recalls(draft, file_id)?;
+    let kept = kept_time(draft)?;
     for want in wants {
         let id = want.request;
         draft.remove(Table::Want, key::want(file_id, id));
@@ -217,23 +275,23 @@ pub(super) fn settle(
             draft.view().expect(Table::RequestItem, &key::request_item(id, want.item))?;
         assert!(before.state.waits(), "who wants a file waits for it");
         let is_unpinned = before.state == ItemState::WaitingUnpinned;
-        let state = match state {
-            ItemState::Done(_) if is_unpinned => &ItemState::Released,
-            state => state,
+        let item = match state {
+            ItemState::Done(_) if is_unpinned => before.over(ItemState::Released, kept),
+            ItemState::Done(_) => RequestItem { state: state.clone(), ..before },
+            state => before.over(state.clone(), kept),
         };
-        let item = RequestItem { file: file_id, state: state.clone() };
         draft.put(Table::RequestItem, key::request_item(id, want.item), &item);
         let mut request: RequestRecord = draft.view().expect(Table::Request, &key::request(id))?;
-        if matches!(state, ItemState::Done(_) | ItemState::Released) {
+        if matches!(item.state, ItemState::Done(_) | ItemState::Released) {
             request.done += 1;
             request.done_bytes.0 = request.done_bytes.0.saturating_add(file.size.0);
             if !is_unpinned {
-                pin(draft, id, &request, file_id);
+                pin(draft, id, &request, &item);
             }
         } else {
             request.failed += 1;
         }
-        complete(draft, &mut request);
+        complete(draft, &mut request)?;
         draft.put(Table::Request, key::request(id), &request);
     }
     assert!(draft.view().wants(file_id)?.is_empty(), "nobody waits for what is settled");
@@ -306,7 +364,7 @@ fn close(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
     match request.state {
         RequestState::Filling => {
             request.state = RequestState::Active;
-            complete(draft, &mut request);
+            complete(draft, &mut request)?;
             draft.put(Table::Request, key::request(id), &request);
             Ok(())
         }
@@ -330,27 +388,75 @@ pub(super) fn cancel(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Resul
     let items = draft.view().request_items(id, request.swept, most)?;
     for (number, item) in items {
         request.swept = number.saturating_add(1);
-        if item.state.waits() {
-            request.cancelled += 1;
-            draft.remove(Table::Want, key::want(item.file, id));
-            if draft.view().wants(item.file)?.is_empty() {
-                drop_recalls(draft, item.file)?;
-            }
-            let item = RequestItem { state: ItemState::Cancelled, ..item };
-            draft.put(Table::RequestItem, key::request_item(id, number), &item);
-        } else {
-            release(draft, id, number, item)?;
-        }
+        cancel_item(draft, (id, &mut request), number, item)?;
     }
     assert!(request.swept >= swept, "each part goes on where the last one ended");
     let has_more = request.swept < request.files;
-    request.state = if has_more { RequestState::Cancelling } else { RequestState::Cancelled };
-    if !has_more {
+    if has_more {
+        request.state = RequestState::Cancelling;
+    } else {
         request.swept = 0;
-        request.ended = Some(draft.at);
+        end(draft, &mut request, RequestState::Cancelled)?;
     }
     draft.put(Table::Request, key::request(id), &request);
     Ok(Outcome::More(has_more))
+}
+
+fn cancel_item(
+    draft: &mut Draft<'_>,
+    (id, request): (RequestId, &mut RequestRecord),
+    number: u32,
+    item: RequestItem,
+) -> Result<(), Rejection> {
+    if !item.state.waits() {
+        return release(draft, id, number, item);
+    }
+    request.cancelled += 1;
+    draft.remove(Table::Want, key::want(item.file, id));
+    if draft.view().wants(item.file)?.is_empty() {
+        drop_recalls(draft, item.file)?;
+    }
+    let item = item.over(ItemState::Cancelled, kept_time(draft)?);
+    draft.put(Table::RequestItem, key::request_item(id, number), &item);
+    Ok(())
+}
+
+fn cancel_files(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rejection> {
+    limit("files in one command", files.len(), BATCH_FILES_MAX)?;
+    let mut request = find(draft, id)?;
+    if request.state == RequestState::Forgetting {
+        return Err(wrong(id, &request, "not deleted yet"));
+    }
+    for file in files {
+        let (number, item) = find_item(draft, id, *file)?;
+        cancel_item(draft, (id, &mut request), number, item)?;
+    }
+    complete(draft, &mut request)?;
+    draft.put(Table::Request, key::request(id), &request);
+    Ok(())
+}
+
+/// A drive begins to read files: whoever waits for one sees when work on it began. Only a Kist that keeps
+/// times of requests says so.
+fn started(draft: &mut Draft<'_>, files: &[FileId]) -> Result<(), Rejection> {
+    limit("files in one command", files.len(), BATCH_FILES_MAX)?;
+    for file in files {
+        for want in draft.view().wants(*file)? {
+            let (id, at) = (want.request, draft.at);
+            let item_key = key::request_item(id, want.item);
+            let mut item: RequestItem = draft.view().expect(Table::RequestItem, &item_key)?;
+            if item.started.is_none() {
+                item.started = Some(at);
+                draft.put(Table::RequestItem, item_key, &item);
+            }
+            let mut request: RequestRecord = draft.view().expect(Table::Request, &key::request(id))?;
+            if request.started.is_none() {
+                request.started = Some(at);
+                draft.put(Table::Request, key::request(id), &request);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn release_all(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
@@ -366,7 +472,7 @@ fn release_all(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
 fn release(draft: &mut Draft<'_>, id: RequestId, number: u32, item: RequestItem) -> Result<(), Rejection> {
     if matches!(item.state, ItemState::Done(_)) {
         unpin(draft, id, item.file)?;
-        let item = RequestItem { state: ItemState::Released, ..item };
+        let item = item.over(ItemState::Released, kept_time(draft)?);
         draft.put(Table::RequestItem, key::request_item(id, number), &item);
     }
     Ok(())
@@ -391,12 +497,16 @@ fn release_files(
     limit("files in one command", files.len(), BATCH_FILES_MAX)?;
     find(draft, id)?;
     for file in files {
-        let number: Option<u32> = draft.view().get(Table::RequestFile, &key::request_file(id, *file))?;
-        let number = number.ok_or(Rejection::NotFound(Object::RequestFile(id, *file)))?;
-        let item = draft.view().expect(Table::RequestItem, &key::request_item(id, number))?;
+        let (number, item) = find_item(draft, id, *file)?;
         each(draft, id, number, item)?;
     }
     Ok(())
+}
+
+fn find_item(draft: &Draft<'_>, id: RequestId, file: FileId) -> Result<(u32, RequestItem), Rejection> {
+    let number: Option<u32> = draft.view().get(Table::RequestFile, &key::request_file(id, file))?;
+    let number = number.ok_or(Rejection::NotFound(Object::RequestFile(id, file)))?;
+    Ok((number, draft.view().expect(Table::RequestItem, &key::request_item(id, number))?))
 }
 
 pub(super) fn forget(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Result<Outcome, Rejection> {
@@ -408,12 +518,15 @@ pub(super) fn forget(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Resul
         }
     }
     let items = draft.view().request_items(id, 0, most)?;
-    let has_more = items.len() == most && items.last().is_some_and(|(n, _)| n + 1 < request.files);
+    let room = most - items.len();
     for (number, item) in items {
         unpin(draft, id, item.file)?;
         draft.remove(Table::RequestFile, key::request_file(id, item.file));
         draft.remove(Table::RequestItem, key::request_item(id, number));
     }
+    let has_items = !draft.view().request_items(id, 0, 1)?.is_empty();
+    let has_paths = paths::forget(draft, id, &mut request, room);
+    let has_more = has_items || has_paths;
     if has_more {
         request.state = RequestState::Forgetting;
         draft.put(Table::Request, key::request(id), &request);

@@ -1,15 +1,16 @@
 //! Requests, wants, recall sets, pins.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use base::{FileId, RequestId, Timestamp};
+use base::{Blake3, FileId, RequestId, Timestamp};
 
 use super::Check;
 use crate::encoding::Nothing;
 use crate::error::ReadError;
 use crate::key;
 use crate::record::{
-    ContainerKind, Counter, FileState, ItemState, RecallItem, RequestItem, RequestRecord, RequestState,
+    ContainerKind, Counter, FileState, ItemState, PathTarget, RecallItem, RequestItem, RequestPath,
+    RequestRecord, RequestState,
 };
 use crate::table::Table;
 use crate::view::recall_key;
@@ -58,6 +59,9 @@ impl Check<'_> {
                 key,
                 "the item is not found by its file",
             );
+            let is_timed =
+                item.over.is_none() || !matches!(item.state, ItemState::Done(_)) && !item.state.waits();
+            check.expect(is_timed, Table::RequestItem, key, "it has an end that it has not come to");
             let want: Option<u32> = check.view.get(Table::Want, &key::want(item.file, id))?;
             let waits = item.state.waits().then_some(number);
             check.expect(
@@ -77,8 +81,73 @@ impl Check<'_> {
             check.expect(is_right, Table::RequestFile, key, "the item is another file's");
             Ok(())
         })?;
+        self.request_paths()?;
         self.wants()?;
         self.pins()
+    }
+
+    /// Requests that name paths one by one: their paths, what repeated submissions find, how many are open.
+    fn request_paths(&mut self) -> Result<(), ReadError> {
+        let mut open: BTreeMap<String, u32> = BTreeMap::new();
+        self.walk(Table::Request, |check, mut parts, key, request: RequestRecord| {
+            let id = RequestId(!parts.u64()?);
+            let Some(list) = request.list else { return Ok(()) };
+            let paths = check.view.request_paths(id, 0, usize::MAX)?;
+            let refused = paths.iter().filter(|path| matches!(path.target, PathTarget::Refused(_))).count();
+            let is_part = request.state == RequestState::Forgetting && list.refused as usize >= refused;
+            let is_counted = list.paths as usize == paths.len() && list.refused as usize == refused;
+            let is_whole = is_counted || is_part && list.paths as usize == paths.len();
+            check.expect(is_whole, Table::Request, key, "the paths are miscounted");
+            let is_open = request.ended.is_none();
+            if is_open {
+                *open.entry(request.owner).or_default() += 1;
+            }
+            if let Some(submission) = list.submission {
+                let found = check.view.submitted(&submission)?;
+                let is_found = is_open && request.state != RequestState::Filling && found == Some(id);
+                check.expect(is_found, Table::Request, key, "its submission stands for another request");
+            }
+            Ok(())
+        })?;
+        let mut last = None;
+        self.walk(Table::RequestPath, |check, mut parts, key, path: RequestPath| {
+            let (id, number) = (RequestId(parts.u64()?), parts.u32()?);
+            let is_next = number == last.filter(|(of, _)| *of == id).map_or(0, |(_, last)| last + 1);
+            last = Some((id, number));
+            check.expect(is_next, Table::RequestPath, key, "a path of the request is missing");
+            let request = check.view.request(id)?;
+            let is_named = request.as_ref().is_some_and(|request| request.list.is_some());
+            check.expect(is_named, Table::RequestPath, key, "no request names this path");
+            let is_going = request.is_some_and(|request| request.state == RequestState::Forgetting);
+            let is_there = match path.target {
+                PathTarget::Refused(_) => true,
+                PathTarget::Item(_) if is_going => true,
+                PathTarget::Item(item) => {
+                    check.has::<RequestItem>(Table::RequestItem, &key::request_item(id, item))?
+                }
+            };
+            check.expect(is_there, Table::RequestPath, key, "the item does not exist");
+            Ok(())
+        })?;
+        self.walk(Table::Submission, |check, mut parts, key, id: RequestId| {
+            let submission = Some(Blake3(parts.digest()?));
+            let request = check.view.request(id)?;
+            let list = request.and_then(|request| request.list);
+            let is_its = list.is_some_and(|list| list.submission == submission);
+            check.expect(is_its, Table::Submission, key, "the request was not submitted so");
+            Ok(())
+        })?;
+        self.walk(Table::OpenRequests, |check, mut parts, key, count: u32| {
+            parts.u8()?;
+            let counted = open.remove(&parts.text()?);
+            check.expect(counted == Some(count), Table::OpenRequests, key, "open requests are miscounted");
+            Ok(())
+        })?;
+        for owner in open.into_keys() {
+            let key = key::open_requests(&owner);
+            self.expect(false, Table::OpenRequests, &key, "open requests are not counted");
+        }
+        Ok(())
     }
 
     fn wants(&mut self) -> Result<(), ReadError> {

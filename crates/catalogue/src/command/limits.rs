@@ -18,6 +18,10 @@ pub const BULK_FILES: usize = 400;
 const _: () = assert!(0 < BULK_FILES && BULK_FILES <= BATCH_FILES_MAX, "a part is a batch that apply takes");
 /// Most files in one request.
 pub const REQUEST_FILES_MAX: u32 = 10_000_000;
+/// Most paths in one request that names paths one by one: what one answer about it can say.
+pub const REQUEST_PATHS_MAX: u32 = 10_000;
+/// Most requests that name paths one by one and have not ended, of one who asks.
+pub const OPEN_REQUESTS_MAX: u32 = 5_000;
 /// Most ranges of changes in one `IndexWritten`.
 pub const SEGMENTS_MAX: usize = 1_000;
 /// Most condemned trees that are remembered, those that are gone included.

@@ -25,11 +25,14 @@ pub enum Rule {
     KeysAskedFirst = 5,
     /// Files in the pool stand in the order in which they were used last. Without it nobody knows that order.
     OrderedByUse = 6,
+    /// Requests and their files keep when work on them began, and when files ended that are not held. Without
+    /// it these times are not known.
+    RequestTimes = 7,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 7] = [
+    pub const ALL: [Rule; 8] = [
         Rule::ReadableIfEvicted,
         Rule::KeyAtHand,
         Rule::OneKeyOfAnId,
@@ -37,5 +40,6 @@ impl Rule {
         Rule::UrgentAnew,
         Rule::KeysAskedFirst,
         Rule::OrderedByUse,
+        Rule::RequestTimes,
     ];
 }

@@ -138,6 +138,7 @@ fn full() -> Bench {
     rebalance_commands().into_iter().for_each(|command| drop(bench.ok(command)));
     bench.ok(Command::SetRecoding { to: Some(StripeCode::reed_solomon(2, 1)) });
     disk_commands().into_iter().for_each(|command| drop(bench.ok(command)));
+    named_paths(&mut bench, waiting[0]);
     bench
 }
 
@@ -485,6 +486,53 @@ fn disk_commands() -> Vec<Command> {
     ]
 }
 
+/// A request that names paths, of which one has begun.
+fn named_paths(bench: &mut Bench, online: FileId) {
+    bench.ok(Command::AdoptRule { rule: Rule::RequestTimes });
+    let pin = Duration::from_secs(3_600);
+    let Outcome::Request(request) = bench.ok(Command::OpenPathRequest { owner: "anna".into(), pin }) else {
+        panic!()
+    };
+    let Some(Entry::File(two)) = bench.view().entry(DirId::ROOT, &name("two")).unwrap() else { panic!() };
+    let Some(Entry::File(one)) = bench.view().entry(DirId::ROOT, &name("one")).unwrap() else { panic!() };
+    let file = |path: &str, file, pin| AskedPath { path: path.into(), file: AskedFor::File(file), pin };
+    let paths = vec![
+        file("//one", one, Some(Duration::from_secs(60))),
+        file("/two", two, None),
+        file("/süd/four", online, None),
+        AskedPath { path: "none".into(), file: AskedFor::Refused(PathRefusal::NoPath), pin: None },
+    ];
+    bench.ok(Command::AddPaths { request, paths });
+    bench.ok(Command::ClosePathRequest { request, submission: Blake3([0xab; 32]) });
+    bench.ok(Command::RecallStarted { files: vec![one] });
+    bench.ok(Command::CancelFiles { request, files: vec![online] });
+}
+
+/// The commands of requests that name paths.
+fn path_commands() -> Vec<Command> {
+    let (request, file) = (RequestId(6), FileId(1000));
+    let refusals = [
+        PathRefusal::NotFound,
+        PathRefusal::Directory,
+        PathRefusal::NoData,
+        PathRefusal::NoPath,
+        PathRefusal::NotAllowed,
+        PathRefusal::NeverFits,
+    ];
+    let refused =
+        refusals.map(|why| AskedPath { path: "/a".into(), file: AskedFor::Refused(why), pin: None });
+    let pin = Some(Duration::from_secs(60));
+    let asked = AskedPath { path: "//b".into(), file: AskedFor::File(file), pin };
+    vec![
+        Command::AdoptRule { rule: Rule::RequestTimes },
+        Command::OpenPathRequest { owner: "anna".into(), pin: Duration::from_secs(3_600) },
+        Command::AddPaths { request, paths: refused.into_iter().chain([asked]).collect() },
+        Command::ClosePathRequest { request, submission: Blake3([0xab; 32]) },
+        Command::CancelFiles { request, files: vec![file, FileId(1001)] },
+        Command::RecallStarted { files: vec![file] },
+    ]
+}
+
 /// The command by which a segment gets further copies, and a drive that is given up.
 fn copy_commands() -> Vec<Command> {
     vec![
@@ -781,6 +829,7 @@ fn envelopes() -> Vec<Envelope> {
         .chain(recode_commands())
         .chain(disk_commands())
         .chain(copy_commands())
+        .chain(path_commands())
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }
@@ -790,7 +839,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 121, "one of each command");
+    assert_eq!(tags.len(), 126, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

@@ -11,6 +11,7 @@ mod keys;
 mod model;
 mod multipart;
 mod parts;
+mod path_requests;
 mod quotas;
 mod repair;
 mod sealing;

@@ -563,6 +563,8 @@ impl authority::Staging for Fake {
             done_bytes: ByteCount(5),
             failed: 0,
             cancelled: 0,
+            started: None,
+            list: None,
         };
         Ok(RequestInfo { request, record, priority: 5 })
     }
@@ -579,7 +581,14 @@ impl authority::Staging for Fake {
     ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
         let state = catalogue::ItemState::Failed("unreadable".into());
         Ok((
-            vec![RequestFile { path: "/a".into(), size: ByteCount(1), state, failure: None }],
+            vec![RequestFile {
+                path: "/a".into(),
+                size: ByteCount(1),
+                state,
+                failure: None,
+                started: None,
+                ended: Some(Timestamp(0)),
+            }],
             Some(from + 1),
         ))
     }

@@ -75,6 +75,8 @@ pub enum ErrorKind {
     QuotaExceeded,
 
     // Try again later.
+    /// As much of something goes on as one caller may have.
+    TooMany,
     /// The pool has no room.
     PoolFull,
     /// The pool has no room, and some comes by itself.
@@ -105,7 +107,7 @@ impl ArchiveError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             ArchiveError::Name(_) => ErrorKind::BadPath,
-            ArchiveError::BadAcl { .. } => ErrorKind::BadArgument,
+            ArchiveError::BadAcl { .. } | ArchiveError::NotInRequest { .. } => ErrorKind::BadArgument,
             ArchiveError::NoSuchClass { .. } => ErrorKind::NoSuchClass,
             ArchiveError::LengthMismatch { .. } => ErrorKind::LengthMismatch,
             ArchiveError::DigestMismatch { .. } => ErrorKind::DigestMismatch,
@@ -154,6 +156,7 @@ impl ArchiveError {
             ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => ErrorKind::Nearline,
             ArchiveError::Denied { .. } => ErrorKind::Denied,
             ArchiveError::QuotaExceeded { .. } => ErrorKind::QuotaExceeded,
+            ArchiveError::TooManyRequests { .. } => ErrorKind::TooMany,
             ArchiveError::PoolFull | ArchiveError::TooLittleRoom { .. } => ErrorKind::PoolFull,
             ArchiveError::RoomIsBeingMade { .. } => ErrorKind::RoomIsBeingMade,
             ArchiveError::AuditFull(_) => ErrorKind::ServerFull,

@@ -121,6 +121,10 @@ fn show(client: &Client, request: u64, limit: Option<usize>, all: bool, json: bo
         return output::json(&value);
     }
     output::write(&table(std::slice::from_ref(&reply)))?;
+    if reply.refused > 0 {
+        let refused = text::plural(u64::from(reply.refused), "path");
+        output::line(&format!("\n{refused} refused when it was asked for"))?;
+    }
     if let Some(outlook) = &reply.outlook {
         show_outlook(outlook)?;
     }
@@ -144,12 +148,17 @@ fn show(client: &Client, request: u64, limit: Option<usize>, all: bool, json: bo
 }
 
 fn files_table(files: &[RequestFileReply]) -> String {
-    let mut table = Table::new(&["state", ">size", "path", "error"]);
+    let mut table = Table::new(&["state", ">size", "started", "ended", "path", "error"]);
     for file in files {
         let error = file.error.clone().unwrap_or_default();
-        table.row(vec![file.state.clone(), text::size(file.size), file.path.clone(), error]);
+        let [started, ended] = [&file.started, &file.ended].map(|at| time_or_dash(at.as_deref()));
+        table.row(vec![file.state.clone(), text::size(file.size), started, ended, file.path.clone(), error]);
     }
     table.render()
+}
+
+fn time_or_dash(at: Option<&str>) -> String {
+    at.map_or_else(|| "-".to_owned(), text::whole_seconds)
 }
 
 /// Files in the same state, for the same reason, as one line with the first of them; few are listed.
@@ -226,6 +235,7 @@ fn table(requests: &[RequestReply]) -> String {
         "owner",
         ">priority",
         "created",
+        "started",
         "ended",
         ">done",
         ">failed",
@@ -241,7 +251,8 @@ fn table(requests: &[RequestReply]) -> String {
             request.owner.clone(),
             request.priority.to_string(),
             text::whole_seconds(&request.created),
-            request.ended.as_deref().map_or_else(|| "-".to_owned(), text::whole_seconds),
+            time_or_dash(request.started.as_deref()),
+            time_or_dash(request.ended.as_deref()),
             text::count(u64::from(request.done)),
             text::count(u64::from(request.failed)),
             text::count(u64::from(request.files)),
@@ -258,7 +269,15 @@ mod tests {
 
     fn file(n: usize, state: &str, error: Option<&str>) -> RequestFileReply {
         let (state, error) = (state.to_owned(), error.map(str::to_owned));
-        RequestFileReply { path: format!("/f{n}"), size: 1_000, state, error, cause: None }
+        RequestFileReply {
+            path: format!("/f{n}"),
+            size: 1_000,
+            state,
+            error,
+            cause: None,
+            started: None,
+            ended: None,
+        }
     }
 
     /// A request of 110 files filled the screen with lines that said the same.

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use base::{BlockAddress, ByteCount, ContainerId, Duration, FileId, Partition, Vid};
-use catalogue::{ContainerKind, ContainerRecord, RecallKey};
+use catalogue::{BATCH_FILES_MAX, Command, ContainerKind, ContainerRecord, RecallKey};
 use journal::OrderRecord;
 use library::{TapeDrive, TapeError};
 use mechanics::Track;
@@ -115,6 +115,7 @@ impl<'a> RecallOrder<'a> {
                 }
                 ReadingAction::Read { files, claim } => {
                     self.claims.push(claim);
+                    self.tell_started(&files);
                     let of_file = |planned: &Planned<_>| found.remove(&planned.wanted.file);
                     return Ok(files.iter().filter_map(of_file).collect());
                 }
@@ -123,6 +124,16 @@ impl<'a> RecallOrder<'a> {
                     return Ok(Vec::new());
                 }
             };
+        }
+    }
+
+    /// Has those who wait for these files see that work on them has begun. Nothing depends on it.
+    fn tell_started(&self, planned: &[Planned<PlaceInContainer>]) {
+        let wanted = planned.iter().filter(|planned| !planned.wanted.along);
+        let mut files: Vec<FileId> = wanted.map(|planned| planned.wanted.file).collect();
+        files.truncate(BATCH_FILES_MAX);
+        if let Err(error) = self.room.execute(Command::RecallStarted { files }) {
+            tracing::debug!(vid = %self.vid, %error, "it is not noted when files began to be read");
         }
     }
 

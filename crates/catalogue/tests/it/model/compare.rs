@@ -192,7 +192,15 @@ fn requests(view: &View<'_>, model: &Model) {
             failed: count(|state| matches!(state, ItemState::Failed(_))),
             cancelled: count(|state| *state == ItemState::Cancelled),
             swept: 0,
+            started: request.started,
+            list: request.paths.as_ref().map(|paths| PathList {
+                paths: paths.len() as u32,
+                refused: paths.iter().filter(|path| matches!(path.target, PathTarget::Refused(_))).count()
+                    as u32,
+                submission: request.submission,
+            }),
         };
+        assert_eq!(view.request_paths(*id, 0, ALL).unwrap(), request.paths.clone().unwrap_or_default());
         expected.insert(0, (*id, record));
         let items: Vec<_> =
             request.items.iter().cloned().enumerate().map(|(n, item)| (n as u32, item)).collect();
@@ -205,6 +213,15 @@ fn requests(view: &View<'_>, model: &Model) {
     assert_eq!(rows(view, Table::Want), wants.values().map(Vec::len).sum::<usize>());
     for (file, wants) in wants {
         assert_eq!(view.wants(file).unwrap(), wants);
+    }
+    let submitted = model.requests.iter().filter_map(|(id, request)| Some((*id, request.submission?)));
+    for (id, submission) in submitted.clone() {
+        assert_eq!(view.submitted(&submission).unwrap(), Some(id));
+    }
+    assert_eq!(rows(view, Table::Submission), submitted.count());
+    for owner in ["o", "g"] {
+        let open = model.requests.values().filter(|request| request.is_open_list(owner)).count();
+        assert_eq!(view.open_requests(owner).unwrap(), open as u32);
     }
     assert_eq!(rows(view, Table::Pin), model.pins.len());
     for ((file, request), until) in &model.pins {

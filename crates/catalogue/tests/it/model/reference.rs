@@ -59,11 +59,23 @@ pub struct Request {
     pub items: Vec<RequestItem>,
     /// The size of each item's file when it was added.
     pub sizes: Vec<u64>,
+    pub started: Option<Timestamp>,
+    /// Of one that names paths one by one.
+    pub paths: Option<Vec<RequestPath>>,
+    pub submission: Option<Blake3>,
 }
 
 impl Request {
     pub fn waits(&self) -> bool {
         self.items.iter().any(|item| item.state.waits())
+    }
+
+    fn end(&mut self, state: RequestState, at: Timestamp) {
+        (self.state, self.ended, self.submission) = (state, Some(at), None);
+    }
+
+    pub fn is_open_list(&self, owner: &str) -> bool {
+        self.paths.is_some() && self.ended.is_none() && self.owner == owner
     }
 }
 
@@ -215,22 +227,28 @@ impl Model {
         }
     }
 
+    fn kept_time(&self) -> Option<Timestamp> {
+        self.rules.contains(&Rule::RequestTimes).then_some(self.at)
+    }
+
     pub fn settle(&mut self, file: FileId, state: &ItemState) {
         let mut waited = false;
+        let kept = self.kept_time();
         for (id, request) in &mut self.requests {
             for item in request.items.iter_mut().filter(|i| i.file == file && i.state.waits()) {
                 waited = true;
                 let is_unpinned = item.state == ItemState::WaitingUnpinned;
                 item.state = state.clone();
+                item.over = kept;
                 if matches!(state, ItemState::Done(_)) && is_unpinned {
                     item.state = ItemState::Released;
                 } else if matches!(state, ItemState::Done(_)) {
-                    self.pins.insert((file, *id), self.at.plus(request.pin));
+                    item.over = None;
+                    self.pins.insert((file, *id), self.at.plus(item.pin.unwrap_or(request.pin)));
                 }
             }
             if request.state == RequestState::Active && !request.waits() {
-                request.state = RequestState::Completed;
-                request.ended = Some(self.at);
+                request.end(RequestState::Completed, self.at);
             }
         }
         if waited {
@@ -352,6 +370,8 @@ impl Model {
             Command::SetTapeState { .. }
                 | Command::SetTapeCapacity { .. }
                 | Command::AddToRequest { .. }
+                | Command::AddPaths { .. }
+                | Command::CancelFiles { .. }
                 | Command::AdoptRun { .. }
                 | Command::TrimChanges { .. }
                 | Command::DoSome { work: Work::TrimChanges(_), .. }
@@ -545,6 +565,11 @@ impl Model {
             }
             Command::OpenRequest { .. }
             | Command::AddToRequest { .. }
+            | Command::OpenPathRequest { .. }
+            | Command::AddPaths { .. }
+            | Command::ClosePathRequest { .. }
+            | Command::CancelFiles { .. }
+            | Command::RecallStarted { .. }
             | Command::CloseRequest { .. }
             | Command::CancelRequest { .. }
             | Command::Release { .. }
@@ -851,7 +876,7 @@ impl Model {
     fn request(&mut self, command: &Command) -> Answer {
         let at = self.at;
         match command {
-            Command::OpenRequest { owner, pin } => {
+            Command::OpenRequest { owner, pin } | Command::OpenPathRequest { owner, pin } => {
                 let id = RequestId(self.next_request);
                 self.next_request += 1;
                 let request = Request {
@@ -863,6 +888,9 @@ impl Model {
                     priority: 5,
                     items: vec![],
                     sizes: vec![],
+                    started: None,
+                    paths: matches!(command, Command::OpenPathRequest { .. }).then(Vec::new),
+                    submission: None,
                 };
                 self.requests.insert(id, request);
                 return Ok(Outcome::Request(id));
@@ -872,9 +900,7 @@ impl Model {
                 let request = self.requests.get_mut(request).ok_or("NotFound")?;
                 match request.state {
                     RequestState::Filling if request.waits() => request.state = RequestState::Active,
-                    RequestState::Filling => {
-                        (request.state, request.ended) = (RequestState::Completed, Some(at));
-                    }
+                    RequestState::Filling => request.end(RequestState::Completed, at),
                     RequestState::Cancelled | RequestState::Cancelling | RequestState::Forgetting => {
                         return Err("WrongState");
                     }
@@ -888,22 +914,13 @@ impl Model {
                     RequestState::Filling | RequestState::Active => {}
                     _ => return Err("WrongState"),
                 }
-                (request.state, request.ended) = (RequestState::Cancelled, Some(at));
-                for item in &mut request.items {
-                    item.state = match &item.state {
-                        ItemState::Waiting | ItemState::WaitingUnpinned => ItemState::Cancelled,
-                        ItemState::Done(_) => ItemState::Released,
-                        other => other.clone(),
-                    };
-                }
-                self.pins.retain(|(_, holder), _| holder != id);
-                let wanted: BTreeSet<_> = self.recalls.keys().map(|key| key.file).collect();
-                let wanted: BTreeSet<_> = wanted.into_iter().filter(|file| self.waits(*file)).collect();
-                self.recalls.retain(|key, _| wanted.contains(&key.file));
-                self.tidy_images();
+                request.end(RequestState::Cancelled, at);
+                let all: Vec<_> = request.items.iter().map(|item| item.file).collect();
+                self.cancel(*id, &all);
                 return Ok(Outcome::More(false));
             }
             Command::Release { request: id, files } => {
+                let is_kept = self.kept_time().is_some();
                 let request = self.requests.get_mut(id).ok_or("NotFound")?;
                 let known = |file: &FileId| request.items.iter().any(|item| item.file == *file);
                 if files.as_ref().is_some_and(|files| !files.iter().all(known)) {
@@ -911,9 +928,47 @@ impl Model {
                 }
                 let meant = |file: &FileId| files.as_ref().is_none_or(|files| files.contains(file));
                 for item in request.items.iter_mut().filter(|item| meant(&item.file)) {
-                    if matches!(item.state, ItemState::Done(_)) {
-                        item.state = ItemState::Released;
+                    if let ItemState::Done(done) = item.state {
+                        (item.state, item.over) = (ItemState::Released, is_kept.then_some(done));
                         self.pins.remove(&(item.file, *id));
+                    }
+                }
+            }
+            Command::AddPaths { request, paths } => self.add_paths(*request, paths)?,
+            Command::ClosePathRequest { request: id, submission } => {
+                let same = self.requests.iter().find(|(_, it)| it.submission == Some(*submission));
+                let same = same.map(|(id, _)| *id);
+                let request = self.requests.get_mut(id).ok_or("NotFound")?;
+                match request.state {
+                    _ if request.paths.is_none() => return Err("NotFound"),
+                    RequestState::Active | RequestState::Completed => {}
+                    RequestState::Filling if same.is_some() => return Ok(Outcome::Request(same.unwrap())),
+                    RequestState::Filling if request.waits() => {
+                        (request.state, request.submission) = (RequestState::Active, Some(*submission));
+                    }
+                    RequestState::Filling => request.end(RequestState::Completed, at),
+                    _ => return Err("WrongState"),
+                }
+                return Ok(Outcome::Request(*id));
+            }
+            Command::CancelFiles { request: id, files } => {
+                let request = self.requests.get(id).ok_or("NotFound")?;
+                let known = |file: &FileId| request.items.iter().any(|item| item.file == *file);
+                if !files.iter().all(known) {
+                    return Err("NotFound");
+                }
+                self.cancel(*id, files);
+                let request = self.requests.get_mut(id).unwrap();
+                if request.state == RequestState::Active && !request.waits() {
+                    request.end(RequestState::Completed, at);
+                }
+            }
+            Command::RecallStarted { files } => {
+                for request in self.requests.values_mut() {
+                    let waiting = request.items.iter_mut().filter(|item| item.state.waits());
+                    for item in waiting.filter(|item| files.contains(&item.file)) {
+                        item.started = item.started.or(Some(at));
+                        request.started = request.started.or(Some(at));
                     }
                 }
             }
@@ -948,12 +1003,69 @@ impl Model {
         Ok(Outcome::Done)
     }
 
+    fn cancel(&mut self, id: RequestId, files: &[FileId]) {
+        let kept = self.kept_time();
+        let request = self.requests.get_mut(&id).unwrap();
+        for item in request.items.iter_mut().filter(|item| files.contains(&item.file)) {
+            (item.state, item.over) = match &item.state {
+                ItemState::Waiting | ItemState::WaitingUnpinned => (ItemState::Cancelled, kept),
+                ItemState::Done(done) => (ItemState::Released, kept.map(|_| *done)),
+                other => (other.clone(), item.over),
+            };
+        }
+        self.pins.retain(|(file, holder), _| *holder != id || !files.contains(file));
+        let wanted: BTreeSet<_> = self.recalls.keys().map(|key| key.file).collect();
+        let wanted: BTreeSet<_> = wanted.into_iter().filter(|file| self.waits(*file)).collect();
+        self.recalls.retain(|key, _| wanted.contains(&key.file));
+        self.tidy_images();
+    }
+
+    fn add_paths(&mut self, id: RequestId, paths: &[AskedPath]) -> Result<(), &'static str> {
+        let request = self.requests.get(&id).ok_or("NotFound")?;
+        if request.state != RequestState::Filling || request.paths.is_none() {
+            return Err("WrongState");
+        }
+        for asked in paths {
+            let target = match asked.file {
+                AskedFor::Refused(why) => PathTarget::Refused(why),
+                AskedFor::File(file) if self.named(file).is_none() => {
+                    PathTarget::Refused(PathRefusal::NotFound)
+                }
+                AskedFor::File(file) => {
+                    let is_new = self.requests[&id].items.iter().all(|item| item.file != file);
+                    let pins = self.pins.clone();
+                    self.add(id, &[file])?;
+                    let at = self.at;
+                    let request = self.requests.get_mut(&id).unwrap();
+                    let number = request.items.iter().position(|item| item.file == file).unwrap();
+                    let item = &mut request.items[number];
+                    let longer = asked.pin.unwrap_or(request.pin);
+                    let is_longer = !is_new && longer > item.pin.unwrap_or(request.pin);
+                    if is_new {
+                        item.pin = asked.pin;
+                    } else if is_longer {
+                        item.pin = Some(longer);
+                    }
+                    let is_held = is_new || pins.contains_key(&(file, id));
+                    if (is_new || is_longer) && is_held && matches!(item.state, ItemState::Done(_)) {
+                        self.pins.insert((file, id), at.plus(longer));
+                    }
+                    PathTarget::Item(number as u32)
+                }
+            };
+            let row = RequestPath { path: asked.path.clone(), target };
+            self.requests.get_mut(&id).unwrap().paths.as_mut().unwrap().push(row);
+        }
+        Ok(())
+    }
+
     fn add(&mut self, id: RequestId, files: &[FileId]) -> Result<(), &'static str> {
         if self.requests.get(&id).ok_or("NotFound")?.state != RequestState::Filling {
             return Err("WrongState");
         }
         for &file in files {
             let size = self.named(file).ok_or("NotFound")?.size;
+            let kept = self.kept_time();
             if self.requests[&id].items.iter().any(|item| item.file == file) {
                 continue;
             }
@@ -978,7 +1090,16 @@ impl Model {
                 ItemState::Waiting
             };
             let request = self.requests.get_mut(&id).unwrap();
-            request.items.push(RequestItem { file, state });
+            let mut item = RequestItem::new(file, state);
+            match item.state {
+                ItemState::Done(_) => {
+                    item.started = kept;
+                    request.started = request.started.or(kept);
+                }
+                ItemState::Failed(_) => item.over = kept,
+                _ => {}
+            }
+            request.items.push(item);
             request.sizes.push(size.0);
         }
         Ok(())

@@ -282,6 +282,11 @@ fn request(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
     };
     let any = among(&in_state(None), picks[0]).unwrap_or(RequestId(1));
     let filling = among(&in_state(Some(RequestState::Filling)), picks[0]).unwrap_or(any);
+    if picks[4] % 3 == 0
+        && let Some(command) = path_request(model, kind, picks, (any, filling))
+    {
+        return command;
+    }
     match kind {
         0 => {
             Command::OpenRequest { owner: "o".into(), pin: Duration::from_secs(u64::from(picks[0] % 3) * 20) }
@@ -306,6 +311,50 @@ fn request(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
         }
         _ => Command::ForgetRequest { request: any },
     }
+}
+
+/// The same of requests that name paths.
+fn path_request(
+    model: &Model,
+    kind: u8,
+    picks: &[u16; 6],
+    (any, filling): (RequestId, RequestId),
+) -> Option<Command> {
+    let pin = |pick: u16| (pick % 3 > 0).then(|| Duration::from_secs(u64::from(pick % 5) * 20));
+    Some(match kind {
+        0 => Command::OpenPathRequest { owner: "o".into(), pin: Duration::from_secs(30) },
+        1 => {
+            let refusals = [PathRefusal::NotFound, PathRefusal::NoData, PathRefusal::NotAllowed];
+            let mut paths: Vec<_> = refusals
+                .into_iter()
+                .take(usize::from(picks[1] % 4))
+                .map(|why| AskedPath { path: format!("//{why:?}"), file: AskedFor::Refused(why), pin: None })
+                .collect();
+            for (at, file) in some_files(model, picks).into_iter().enumerate() {
+                let pin = pin(picks[2].wrapping_add(at as u16));
+                paths.push(AskedPath { path: format!("/{file}"), file: AskedFor::File(file), pin });
+            }
+            Command::AddPaths { request: filling, paths }
+        }
+        2 => {
+            let request = if picks[1] % 4 == 0 { any } else { filling };
+            Command::ClosePathRequest { request, submission: Blake3([(picks[2] % 3) as u8; 32]) }
+        }
+        3 | 4 => {
+            let files = model.requests.get(&any)?.items.iter().map(|item| item.file);
+            let mut files: Vec<_> = files.take(1 + usize::from(picks[2] % 3)).collect();
+            if picks[3] % 16 == 0 {
+                files.push(FileId(66_666));
+            }
+            Command::CancelFiles { request: any, files }
+        }
+        5 => {
+            let wanted: Vec<_> = model.recalls.keys().map(|key| key.file).collect();
+            let files = picks[..2].iter().filter_map(|pick| among(&wanted, *pick));
+            Command::RecallStarted { files: files.chain([FileId(66_666)]).collect() }
+        }
+        _ => return None,
+    })
 }
 
 fn recall(model: &Model, picks: &[u16; 6]) -> Command {

@@ -1,0 +1,337 @@
+//! Requests that name paths one by one, as the Tape REST API has them: a path that cannot be brought stays in
+//! the request with why, and keeps no other from coming.
+
+use std::collections::{HashMap, HashSet};
+
+use base::{ArchivePath, Blake3, FileId, RequestId};
+use catalogue::{
+    AskedFor, AskedPath, BULK_FILES, Command, FileRecord, Followed, ItemState, OPEN_REQUESTS_MAX,
+    PRIORITY_USUAL, PathRefusal, PathTarget, REQUEST_PATHS_MAX, ReadError, Rejection, RequestItem,
+    RequestState, View, typed,
+};
+
+use crate::Tape;
+use ground::access::Notice;
+use ground::{
+    ArchiveError, ItemFailure, LeavingCause, PathLocality, PathRequest, PathState, PathSubmission,
+    RequestInfo, Selected, SubmittedPath,
+};
+use scheduler::DriveState;
+
+/// Paths looked up in one look at the catalogue.
+const LOOKUP_PATHS: usize = 1_000;
+
+impl Tape {
+    /// Asks for paths to be brought online and pinned. Durable on return. A path that cannot be brought is
+    /// refused by itself, with why; files that are online are done at once. If the same was submitted before
+    /// and has not ended, this gives that request.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Limit`] for more than [`REQUEST_PATHS_MAX`] paths, [`ArchiveError::TooManyRequests`] for
+    /// more requests of one caller than [`OPEN_REQUESTS_MAX`]. Then no request is made.
+    pub fn stage_paths(&self, submission: PathSubmission) -> Result<RequestId, ArchiveError> {
+        let submission = &submission;
+        let mut known = HashSet::with_capacity(submission.paths.len());
+        let paths: Vec<&SubmittedPath> =
+            submission.paths.iter().filter(|path| known.insert(path.key())).collect();
+        if paths.len() > REQUEST_PATHS_MAX as usize {
+            let limit = u64::from(REQUEST_PATHS_MAX);
+            return Err(ArchiveError::Limit { what: "paths of a request", limit });
+        }
+        let digest = digest(submission, &paths);
+        if let Some(same) = self.read(|view| view.submitted(&digest))? {
+            return Ok(same);
+        }
+        let open = typed::OpenPathRequest { owner: submission.owner.clone(), pin: submission.pin };
+        let request = self.ask(open).map_err(|error| match error {
+            ArchiveError::Rejected(Rejection::LimitExceeded { limit, .. })
+                if limit == u64::from(OPEN_REQUESTS_MAX) =>
+            {
+                ArchiveError::TooManyRequests { limit }
+            }
+            error => error,
+        })?;
+        match self.fill(request, submission, &paths, digest) {
+            Ok(same) if same == request => Ok(request),
+            Ok(same) => {
+                self.undo_path_request(request)?;
+                Ok(same)
+            }
+            Err(error) => {
+                self.undo_path_request(request)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds the paths and closes the request; gives the one that has them, which may be an earlier one.
+    fn fill(
+        &self,
+        request: RequestId,
+        submission: &PathSubmission,
+        paths: &[&SubmittedPath],
+        digest: Blake3,
+    ) -> Result<RequestId, ArchiveError> {
+        let priority = submission.priority;
+        if priority != PRIORITY_USUAL {
+            self.execute(Command::SetRequestPriority { request, priority })?;
+        }
+        for batch in paths.chunks(BULK_FILES) {
+            self.add_paths(request, submission, batch)?;
+        }
+        self.ask(typed::ClosePathRequest { request, submission: digest })
+    }
+
+    fn add_paths(
+        &self,
+        request: RequestId,
+        submission: &PathSubmission,
+        batch: &[&SubmittedPath],
+    ) -> Result<(), ArchiveError> {
+        let found = self.read(|view| {
+            let found = batch.iter().map(|path| Ok((*path, look_up(view, path)?)));
+            found.collect::<Result<Vec<_>, ReadError>>()
+        })?;
+        let mut selected = Vec::with_capacity(found.len());
+        let mut asked = Vec::with_capacity(found.len());
+        for (path, found) in found {
+            let file = match self.check_fits(found)? {
+                Ok(file) => {
+                    selected.push(file);
+                    AskedFor::File(file.file)
+                }
+                Err(why) => AskedFor::Refused(why),
+            };
+            asked.push(AskedPath { path: path.text.clone(), file, pin: path.pin });
+        }
+        let files: Vec<FileId> = selected.iter().map(|selected| selected.file).collect();
+        self.check_online(&files)?;
+        upkeep::give_up(&self.upkeep, &files)?;
+        // Before the files are wanted: some may be back before this line is written.
+        let at = self.now();
+        self.execute(Command::AddPaths { request, paths: asked })?;
+        files.into_iter().for_each(|file| self.notifier.wants_changed(file));
+        self.access.push(|| Notice::Staged {
+            at,
+            who: submission.owner.clone(),
+            request,
+            priority: submission.priority,
+            files: selected,
+        });
+        Ok(())
+    }
+
+    fn check_fits(
+        &self,
+        found: Result<Selected, PathRefusal>,
+    ) -> Result<Result<Selected, PathRefusal>, ArchiveError> {
+        let Ok(selected) = found else { return Ok(found) };
+        if selected.online {
+            return Ok(found);
+        }
+        match self.check_can_fit(selected.file, selected.class, selected.size) {
+            Ok(()) => Ok(found),
+            Err(ArchiveError::NeverFits { .. }) => Ok(Err(PathRefusal::NeverFits)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Nobody will hear of this request: nothing of it is left.
+    pub(crate) fn undo_path_request(&self, request: RequestId) -> Result<(), ArchiveError> {
+        self.cancel_request(request)?;
+        while self.ask(typed::ForgetSome { request })? {}
+        Ok(())
+    }
+
+    /// A request that names paths one by one, with how each of them stands.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`], also for a request that names no paths.
+    pub fn path_request(&self, request: RequestId) -> Result<PathRequest, ArchiveError> {
+        let (info, rows) = self
+            .read(|view| {
+                let Some(record) = view.request(request)?.filter(is_there) else { return Ok(None) };
+                let Some(list) = record.list else { return Ok(None) };
+                let (paths, files) = (list.paths as usize, record.files as usize);
+                let items = view.request_items(request, 0, files)?;
+                let failures =
+                    items.iter().map(|(_, item)| failure(view, item)).collect::<Result<Vec<_>, _>>()?;
+                let items: Vec<_> = items.into_iter().map(|(_, item)| item).zip(failures).collect();
+                let of_path = |row: catalogue::RequestPath| {
+                    let state = match row.target {
+                        PathTarget::Refused(why) => PathState::Refused(why),
+                        PathTarget::Item(number) => match items.get(number as usize) {
+                            Some((item, failure)) => PathState::File(item.clone(), *failure),
+                            None => PathState::Refused(PathRefusal::NotFound),
+                        },
+                    };
+                    (row.path, state)
+                };
+                let rows = view.request_paths(request, 0, paths)?.into_iter().map(of_path).collect();
+                let priority = view.priority(request)?;
+                Ok(Some((RequestInfo { request, record, priority }, rows)))
+            })?
+            .ok_or(ArchiveError::NoSuchRequest(request))?;
+        Ok(PathRequest { info, paths: rows })
+    }
+
+    /// Cancels some files of a request: those that wait come no more, and the pins of others are given back.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`]; [`ArchiveError::NotInRequest`], with nothing done, if it does not
+    /// name one of the paths.
+    pub fn cancel_paths(&self, request: RequestId, paths: &[SubmittedPath]) -> Result<(), ArchiveError> {
+        let found = self.path_request(request)?;
+        let mut named: HashSet<FileId> = HashSet::with_capacity(paths.len());
+        let known = by_key(&found);
+        for path in paths {
+            match known.get(path.key()) {
+                Some(file) => named.extend(file),
+                None => {
+                    return Err(ArchiveError::NotInRequest { request, path: path.text.clone() });
+                }
+            }
+        }
+        let mut named: Vec<FileId> = named.into_iter().collect();
+        named.sort_unstable();
+        for files in named.chunks(BULK_FILES).map(<[FileId]>::to_vec) {
+            self.execute(Command::CancelFiles { request, files: files.clone() })?;
+            self.leaving.tell(LeavingCause::MayLeave);
+            files.into_iter().for_each(|file| self.notifier.wants_changed(file));
+        }
+        Ok(())
+    }
+
+    /// Gives back the pins of some files of a request, and of those that are waited for still when they come.
+    /// Paths that it does not name are passed over: what is not held need not be given back.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`].
+    pub fn release_paths(&self, request: RequestId, paths: &[SubmittedPath]) -> Result<(), ArchiveError> {
+        let found = self.path_request(request)?;
+        let known = by_key(&found);
+        let named: HashSet<FileId> =
+            paths.iter().filter_map(|path| known.get(path.key()).copied().flatten()).collect();
+        let mut named: Vec<FileId> = named.into_iter().collect();
+        named.sort_unstable();
+        for files in named.chunks(BULK_FILES).map(<[FileId]>::to_vec) {
+            self.execute(Command::Unpin { request, files })?;
+            self.leaving.tell(LeavingCause::MayLeave);
+        }
+        Ok(())
+    }
+
+    /// Cancels a request and deletes it: from the moment that this returns nobody finds it.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`].
+    pub fn delete_request(&self, request: RequestId) -> Result<(), ArchiveError> {
+        if !is_there(&self.request(request)?.record) {
+            return Err(ArchiveError::NoSuchRequest(request));
+        }
+        match self.cancel_request(request) {
+            // What has ended only holds pins, which go with it.
+            Ok(()) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
+            Err(error) => return Err(error),
+        }
+        while self.ask(typed::ForgetSome { request })? {}
+        self.leaving.tell(LeavingCause::MayLeave);
+        Ok(())
+    }
+
+    /// Where the bytes of what has these paths are, and whether a tape can give them now.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn localities(&self, paths: &[ArchivePath]) -> Result<Vec<PathLocality>, ArchiveError> {
+        let no_drive = self.has_no_drive();
+        let mut found = Vec::with_capacity(paths.len());
+        for paths in paths.chunks(LOOKUP_PATHS) {
+            found.extend(self.namespace.localities(paths)?);
+        }
+        if no_drive {
+            for one in &mut found {
+                if let PathLocality::File { locality: ground::Locality::Nearline, unavailable, .. } = one {
+                    *unavailable = true;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether all drives are out of use. Of those that the scheduler has not heard of yet nothing is known.
+    fn has_no_drive(&self) -> bool {
+        let scheduler = self.scheduler();
+        let mut drives = scheduler.drives().peekable();
+        drives.peek().is_some() && drives.all(|(_, state)| matches!(state, DriveState::Down { .. }))
+    }
+}
+
+/// Whether a request is there for those who ask: not while it is being filled or deleted.
+fn is_there(record: &catalogue::RequestRecord) -> bool {
+    !matches!(record.state, RequestState::Filling | RequestState::Forgetting)
+}
+
+/// What stands for all that is asked for, and by whom: the same paths in any order, each with its pin.
+fn digest(submission: &PathSubmission, paths: &[&SubmittedPath]) -> Blake3 {
+    let PathSubmission { owner, pin, priority, paths: _ } = submission;
+    let mut hasher = blake3::Hasher::new();
+    let mut text = |text: &str| {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    };
+    text(owner);
+    text(&format!("{pin:?} {priority}"));
+    let mut lines: Vec<(&str, String)> =
+        paths.iter().map(|path| (path.key(), format!("{:?}", path.pin.unwrap_or(*pin)))).collect();
+    lines.sort_unstable();
+    for (path, pin) in lines {
+        text(path);
+        text(&pin);
+    }
+    Blake3(*hasher.finalize().as_bytes())
+}
+
+/// The file that a path leads to, or why it is not brought.
+fn look_up(view: &View<'_>, path: &SubmittedPath) -> Result<Result<Selected, PathRefusal>, ReadError> {
+    let path = match &path.path {
+        Ok(path) => path,
+        Err(why) => return Ok(Err(*why)),
+    };
+    Ok(match view.find(path)? {
+        None => Err(PathRefusal::NotFound),
+        Some(Followed::Directory(..)) => Err(PathRefusal::Directory),
+        Some(Followed::File(_, record)) if !record.has_data() => Err(PathRefusal::NoData),
+        Some(Followed::File(file, record)) => {
+            let FileRecord { size, class, .. } = record;
+            Ok(Selected { file, size, class, online: record.is_online() })
+        }
+    })
+}
+
+/// What keeps a file that failed from being had now.
+pub(crate) fn failure(view: &View<'_>, item: &RequestItem) -> Result<Option<ItemFailure>, ReadError> {
+    if !matches!(item.state, ItemState::Failed(_)) {
+        return Ok(None);
+    }
+    let Some(record) = view.file(item.file)? else { return Ok(Some(ItemFailure::Removed)) };
+    let is_gone = view.is_in_condemned_tree(record.parent)?;
+    Ok(Some(match record {
+        record if record.is_lost() && !is_gone => ItemFailure::Lost,
+        record if record.is_named() && !is_gone => ItemFailure::NotReadable,
+        _ => ItemFailure::Removed,
+    }))
+}
+
+/// The file of each path of a request, if it has one, by what ways to write that path have in common.
+fn by_key(request: &PathRequest) -> HashMap<String, Option<FileId>> {
+    let of_path = |(text, state): &(String, PathState)| {
+        let key = SubmittedPath::new(text.clone(), None).key().to_owned();
+        let file = match state {
+            PathState::File(item, _) => Some(item.file),
+            PathState::Refused(_) => None,
+        };
+        (key, file)
+    };
+    request.paths.iter().map(of_path).collect()
+}
