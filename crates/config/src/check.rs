@@ -108,6 +108,7 @@ fn check(config: &Config) -> Result<(), Finding> {
         server: server_table,
         identity: people,
         s3,
+        xrootd,
         catalogue,
         backup,
         pool,
@@ -139,6 +140,7 @@ fn check(config: &Config) -> Result<(), Finding> {
     classes.iter().try_for_each(|class| check_placing(class, pool))?;
     check_classes(classes, tape_pools)?;
     s3::check(s3, classes)?;
+    xrootd.as_ref().map_or(Ok(()), super::xrootd::check)?;
     mounts::check(tape, tape_pools, classes, &libraries)?;
     libraries::check_apart(classes, tape_pools, &libraries)
 }

@@ -37,6 +37,7 @@ impl Config {
             server: _,
             identity: _,
             s3: _,
+            xrootd: _,
             catalogue,
             backup: _,
             pool,

@@ -13,6 +13,7 @@ use super::identity::Identity;
 use super::s3::S3;
 use super::server::Server;
 use super::value::{Percent, Residency, Size, Span};
+use super::xrootd::Xrootd;
 
 /// The file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,6 +29,9 @@ pub struct Config {
     /// What S3's names stand for.
     #[serde(default)]
     pub s3: S3,
+    /// The socket for the plugins of an XRootD server; there is none without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xrootd: Option<Xrootd>,
     /// The catalogue.
     pub catalogue: Catalogue,
     /// The backup of the catalogue.

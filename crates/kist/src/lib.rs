@@ -21,6 +21,7 @@ mod stages;
 mod stop;
 mod warnings;
 mod watch;
+mod xrootd_door;
 
 use std::process::ExitCode;
 
