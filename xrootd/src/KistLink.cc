@@ -28,15 +28,6 @@ static const useconds_t CONNECT_AGAIN_US = 100 * 1000;
 
 // ---- bodies
 
-template <typename T> T Fields::number() {
-    T value = 0;
-    if (left < sizeof value) { bad = true; left = 0; return 0; }
-    memcpy(&value, at, sizeof value);
-    at += sizeof value;
-    left -= sizeof value;
-    return value;
-}
-
 std::string Fields::text() {
     size_t count = u16();
     if (count > left) { bad = true; left = 0; return std::string(); }

@@ -1,6 +1,7 @@
 // The socket to Kist: docs/reference/xrootd-socket.md describes it to the byte. Blocking, with bounded waits.
 #pragma once
 
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -75,7 +76,14 @@ public:
     std::string text();
     bool bad = false;
 private:
-    template <typename T> T number();
+    template <typename T> T number() {
+        T value = 0;
+        if (left < sizeof value) { bad = true; left = 0; return 0; }
+        memcpy(&value, at, sizeof value);
+        at += sizeof value;
+        left -= sizeof value;
+        return value;
+    }
     const char *at;
     size_t left;
 };
