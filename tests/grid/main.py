@@ -50,8 +50,8 @@ def main(arguments):
                 else:
                     how, failed = "FAILED", failed + 1
                     traceback.print_exc(file=sys.stdout)
-                    print(f"---- xrootd\n{shared.xrootd.log()}\n---- kist\n{shared.kist.log.read_text()[-3000:]}")
-            print(f"{how:8}{name} ({time.monotonic() - began:.1f} s)", flush=True)
+                    print(f"---- xrootd\n{shared.xrootd.log()[-1500:]}\n---- kist\n{shared.kist.log.read_text()[-1500:]}")
+            print(f"{how:7} {name} ({time.monotonic() - began:.1f} s)", flush=True)
     print(f"{len(tests) - failed - skipped} passed, {failed} failed" + f", {skipped} skipped" * bool(skipped))
     return 1 if failed or not tests else 0
 

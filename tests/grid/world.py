@@ -19,6 +19,8 @@ PLUGINS = Path(os.environ.get("KIST_XROOTD_PLUGINS", ROOT / "target/xrootd"))
 # XRootD does not run as root; whoever else runs the tests runs it as themselves.
 IS_ROOT = os.getuid() == 0
 XROOTD_USER = "xrootd" if IS_ROOT else pwd.getpwuid(os.getuid()).pw_name
+# What lives as long as the run.
+KEPT = []
 CLASSES = """
 [[classes]]
 name = "cold"
@@ -165,6 +167,8 @@ class Xrootd:
         self.file = self.directory / "xrootd.cfg"
         self.file.write_text(config)
         self.process = None
+        # What this server shows to others from which it fetches.
+        self.env = dict(os.environ)
         if IS_ROOT:
             shutil.chown(self.directory, XROOTD_USER, XROOTD_USER)
 
@@ -176,7 +180,10 @@ class Xrootd:
         if keytab:
             options += ["--sss-keytab", keytab]
         config = kist.command("xrootd", "config", *options).exits().out
-        return cls(directory, config + more, port)
+        made = cls(directory, config + more, port)
+        if keytab:
+            made.env |= {"XrdSecSSSKT": str(keytab), "XrdSecPROTOCOL": "sss"}
+        return made
 
     @classmethod
     def plain(cls, directory, data):
@@ -196,7 +203,7 @@ class Xrootd:
         """Starts it and waits until it answers."""
         as_user = ["-R", XROOTD_USER] if IS_ROOT else []
         log = (self.directory / "xrootd.log").open("ab")
-        self.process = subprocess.Popen(["xrootd", *as_user, "-c", self.file], stdout=log, stderr=log, cwd=self.directory)
+        self.process = subprocess.Popen(["xrootd", *as_user, "-c", self.file], stdout=log, stderr=log, cwd=self.directory, env=self.env)
 
         def answers():
             if self.process.poll() is not None:
@@ -227,6 +234,19 @@ class Xrootd:
                 process.wait(20)
 
 
+def keytab():
+    """The keys of protocol sss: the same in all of a run, since the Python client reads them once."""
+    if "XrdSecSSSKT" not in os.environ:
+        at = tempfile.TemporaryDirectory(prefix="kist-grid-keys-")
+        KEPT.append(at)
+        file = Path(at.name) / "sss.keytab"
+        add = ["xrdsssadmin", "-k", "kist", "-u", "anybody", "-g", "anygroup", "add", file]
+        run(add, stdin=b"y\n").exits()
+        file.chmod(0o600)
+        os.environ |= {"XrdSecSSSKT": str(file), "XrdSecPROTOCOL": "sss"}
+    return Path(os.environ["XrdSecSSSKT"])
+
+
 class Place:
     """Kist and XRootD in front of it, for one test, in a directory of its own."""
 
@@ -236,11 +256,9 @@ class Place:
         self.at.chmod(0o755)
         self.kist = Kist(self.at / "kist", settings, trust)
         self.keytab = self.at / "sss.keytab"
-        self.client_keytab = self.at / "client.keytab"
-        add = ["xrdsssadmin", "-k", "kist", "-u", "anybody", "-g", "anygroup", "add", self.keytab]
-        run(add, stdin=b"y\n").exits()
-        shutil.copy(self.keytab, self.client_keytab)
-        self.client_keytab.chmod(0o600)
+        shutil.copy(keytab(), self.keytab)
+        self.keytab.chmod(0o600)
+        self.client_keytab = keytab()
         if IS_ROOT:
             shutil.chown(self.keytab, XROOTD_USER, XROOTD_USER)
         self.xrootd = Xrootd.before(self.kist, self.at / "xrootd", more, self.keytab)
@@ -260,7 +278,7 @@ class Place:
 
     def __exit__(self, kind, *_):
         if kind:
-            print(f"---- xrootd\n{self.xrootd.log() if self.xrootd.process else ''}\n---- kist\n{self.kist.log.read_text()[-3000:]}")
+            print(f"---- xrootd\n{self.xrootd.log()[-1500:] if self.xrootd.process else ''}\n---- kist\n{self.kist.log.read_text()[-1500:]}")
         for one in [self.xrootd, *self.others]:
             one.stop()
         try:

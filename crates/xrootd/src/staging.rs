@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use archive::{CallProgress, FileStat, Locality, RequestFile, Selection, StageOptions, Stat, has_ended};
+use archive::{CallProgress, ErrorKind, FileStat, Locality, RequestFile, Selection, StageOptions, Stat, has_ended};
 use authority::{Namespace as _, Staging as _};
 use base::{ArchivePath, Duration, RequestId};
 use catalogue::{ItemState, PRIORITY_MAX, PRIORITY_USUAL};
@@ -42,9 +42,15 @@ pub fn stage(client: &Client, texts: &[String], priority: u32, pin: Duration) ->
     Ok(request.0.to_string())
 }
 
-/// Cancels a request.
+/// Cancels a request; of one that is over the pins are given back: XRootD has one word for both.
 pub fn cancel(client: &Client, text: &str) -> Result<(), Refused> {
-    Ok(client.engine.cancel_request_told(number(text)?, &CallProgress::default())?)
+    let (request, progress) = (number(text)?, CallProgress::default());
+    match client.engine.cancel_request_told(request, &progress) {
+        Err(error) if error.kind() == ErrorKind::WrongState => {
+            Ok(client.engine.release_told(request, None, &progress)?)
+        }
+        cancelled => Ok(cancelled?),
+    }
 }
 
 /// Files are not needed in the pool any more: the caller's own requests pin them no longer, and what is safe on
