@@ -19,6 +19,9 @@ PLUGINS = Path(os.environ.get("KIST_XROOTD_PLUGINS", ROOT / "target/xrootd"))
 # XRootD does not run as root; whoever else runs the tests runs it as themselves.
 IS_ROOT = os.getuid() == 0
 XROOTD_USER = "xrootd" if IS_ROOT else pwd.getpwuid(os.getuid()).pw_name
+# A name server that does not answer would be waited for.
+NO_NAMES = "xrd.network nodnr\n"
+os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
 # What lives as long as the run.
 KEPT = []
 CLASSES = """
@@ -180,7 +183,7 @@ class Xrootd:
         if keytab:
             options += ["--sss-keytab", keytab]
         config = kist.command("xrootd", "config", *options).exits().out
-        made = cls(directory, config + more, port)
+        made = cls(directory, config + NO_NAMES + more, port)
         if keytab:
             made.env |= {"XrdSecSSSKT": str(keytab), "XrdSecPROTOCOL": "sss"}
         return made
@@ -192,7 +195,7 @@ class Xrootd:
         where = f"all.export /\noss.localroot {data}\nxrd.port {port}\nall.adminpath {directory}\nall.pidpath {directory}\n"
         if IS_ROOT:
             shutil.chown(data, XROOTD_USER, XROOTD_USER)
-        return cls(directory, where + "xrootd.chksum max 2 adler32\n", port)
+        return cls(directory, where + NO_NAMES + "xrootd.chksum max 2 adler32\n", port)
 
     @property
     def url(self):
@@ -251,7 +254,8 @@ class Place:
     """Kist and XRootD in front of it, for one test, in a directory of its own."""
 
     def __init__(self, settings="", more="", trust='["sss"]'):
-        base = os.environ.get("TMPDIR", "/dev/shm" if Path("/dev/shm").is_dir() else "/tmp")
+        # Not below TMPDIR: XRootD runs as another user, who has to get there.
+        base = os.environ.get("KIST_GRID_TMP", "/dev/shm" if Path("/dev/shm").is_dir() else "/tmp")
         self.at = Path(tempfile.mkdtemp(prefix="kist-grid-", dir=base))
         self.at.chmod(0o755)
         self.kist = Kist(self.at / "kist", settings, trust)

@@ -53,6 +53,7 @@ int File::open_reading(const char *name, XrdOucEnv &env) {
     Pending &before = pending();
     std::unique_ptr<Lane> lane(new Lane);
     Failure failure;
+    if (!authorises) { log().Emsg("Open", name, "'ofs.authlib' is missing in the configuration of this server"); return -EACCES; }
     if (!asker(env.secEnv(), &env, who)) { before.reset(); return -EACCES; }
     if (before.kind == Pending::READ && before.path == path) {
         failure = before.failure;
@@ -79,7 +80,12 @@ int File::open_writing(const char *name, int flags, mode_t mode, XrdOucEnv &env)
     Pending &before = pending();
     std::string pipe = before.fifo;
     before.fifo.clear();
-    if (!before.take_writer(path)) { before.reset(); return -EINVAL; }
+    writer = before.take_writer(path);
+    if (!writer) {
+        before.fifo = pipe;
+        before.reset();
+        return -ETXTBSY;
+    }
     // From here on the registration is this file's.
     uint64_t size = UINT64_MAX;
     const char *given = env.Get("oss.asize");
@@ -104,12 +110,11 @@ int File::open_writing(const char *name, int flags, mode_t mode, XrdOucEnv &env)
     }
     if (failure || !link) {
         if (!failure) failure.error = EHOSTDOWN;
-        open_files().remove_writer(path);
+        open_files().remove_writer(path, writer);
         if (!pipe.empty()) unlink(pipe.c_str());
         log().Emsg("Create", name, failure.why.c_str());
         return failure.error == ETIMEDOUT ? -EAGAIN : -failure.error;
     }
-    announced = size != UINT64_MAX;
     state = WRITING;
     fifo = pipe;
     if (!fifo.empty()) pumping = std::thread([this] { pump(); });
@@ -120,6 +125,7 @@ int File::open_writing(const char *name, int flags, mode_t mode, XrdOucEnv &env)
 
 int File::Close(long long *size) {
     KIST_BEGIN
+    pending().reset();
     if (state == WRITING) return close_writing(size);
     if (state == READING) {
         std::list<std::unique_ptr<Lane>> all;
@@ -158,7 +164,7 @@ int File::close_writing(long long *size) {
         else if (!link->ask(CLOSE, std::string(), answer)) Link::put_back(std::move(link));
         link.reset();
     }
-    open_files().remove_writer(path);
+    open_files().remove_writer(path, writer);
     state = CLOSED;
     if (size) *size = static_cast<long long>(written);
     return result;
@@ -190,6 +196,7 @@ int File::Ftruncate(unsigned long long size) {
 
 int File::Fstat(struct stat *buffer) {
     KIST_BEGIN
+    pending().reset();
     if (state == CLOSED) return -EBADF;
     Entry now = entry;
     if (state == WRITING) {
@@ -280,6 +287,8 @@ ssize_t File::read_at(char *into, uint64_t offset, size_t size) {
 
 ssize_t File::Read(void *into, off_t offset, size_t size) {
     KIST_BEGIN
+    // What this thread has opened for a client who then came to share an open file.
+    pending().reset();
     if (state != READING) return -EBADF;
     if (offset < 0) return -EINVAL;
     return read_at(static_cast<char *>(into), static_cast<uint64_t>(offset), size);
@@ -315,6 +324,7 @@ ssize_t File::read_group(const XrdOucIOVec *pieces, size_t count, size_t bytes) 
 
 ssize_t File::ReadV(XrdOucIOVec *pieces, int number_of_pieces) {
     KIST_BEGIN
+    pending().reset();
     if (state != READING) return -EBADF;
     ssize_t total = 0;
     size_t first = 0, bytes = 0, count = number_of_pieces > 0 ? number_of_pieces : 0;

@@ -61,7 +61,7 @@ private:
 
     // Writing. `mutex` holds for all of it.
     std::unique_ptr<Link> link;
-    bool announced = false;      // the client has said how many bytes it sends
+    uint64_t writer = 0;         // its number among all that have the path
     bool persists = false;       // XRootD tells clean ends from others: ofs.persist
     bool complete = false;       // the client has closed it
     int failed = 0;

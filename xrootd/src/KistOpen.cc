@@ -30,14 +30,17 @@ void Reader::close(std::unique_ptr<Reader> reader) {
 
 OpenFiles &open_files() { static OpenFiles the; return the; }
 
+std::atomic<bool> authorises{false};
+
 void OpenFiles::settle(std::map<std::string, Counts>::iterator at) {
-    if (at->second.readers == 0 && at->second.refused == 0 && at->second.writers == 0) counts.erase(at);
+    if (at->second.readers == 0 && at->second.refused == 0 && at->second.writer == 0) counts.erase(at);
 }
 
 bool OpenFiles::add_reader(const std::string &path) {
     std::lock_guard<std::mutex> held(mutex);
     auto at = counts.emplace(path, Counts()).first;
-    bool free = at->second.refused == 0;
+    bool late = std::chrono::steady_clock::now() - at->second.refused_since > ON_THE_WAY_MAX;
+    bool free = at->second.refused == 0 || late;
     if (free) at->second.readers++;
     settle(at);
     return free;
@@ -55,7 +58,10 @@ bool OpenFiles::add_refused(const std::string &path) {
     std::lock_guard<std::mutex> held(mutex);
     auto at = counts.emplace(path, Counts()).first;
     bool free = at->second.readers == 0;
-    if (free) at->second.refused++;
+    if (free) {
+        at->second.refused++;
+        at->second.refused_since = std::chrono::steady_clock::now();
+    }
     settle(at);
     return free;
 }
@@ -68,28 +74,40 @@ void OpenFiles::remove_refused(const std::string &path) {
     settle(at);
 }
 
-bool OpenFiles::add_writer(const std::string &path) {
+uint64_t OpenFiles::add_writer(const std::string &path) {
     std::lock_guard<std::mutex> held(mutex);
     auto at = counts.emplace(path, Counts()).first;
-    bool free = at->second.writers == 0;
-    if (free) at->second.writers++;
-    settle(at);
-    return free;
+    auto now = std::chrono::steady_clock::now();
+    bool gone = !at->second.writer_is_open && now - at->second.writer_since > ON_THE_WAY_MAX;
+    if (at->second.writer != 0 && !gone) return 0;
+    at->second.writer = ++last_writer;
+    at->second.writer_since = now;
+    at->second.writer_is_open = false;
+    return last_writer;
 }
 
-void OpenFiles::remove_writer(const std::string &path) {
+bool OpenFiles::keep_writer(const std::string &path, uint64_t number) {
     std::lock_guard<std::mutex> held(mutex);
     auto at = counts.find(path);
-    if (at == counts.end()) return;
-    at->second.writers--;
+    if (at == counts.end() || at->second.writer != number) return false;
+    at->second.writer_is_open = true;
+    return true;
+}
+
+void OpenFiles::remove_writer(const std::string &path, uint64_t number) {
+    std::lock_guard<std::mutex> held(mutex);
+    auto at = counts.find(path);
+    if (at == counts.end() || at->second.writer != number) return;
+    at->second.writer = 0;
     settle(at);
 }
 
 Pending &pending() { static thread_local Pending the; return the; }
 
 void Pending::reset() {
+    if (kind == NONE && fifo.empty() && !reader) return;
     if (kind == READ && failure) open_files().remove_refused(path);
-    if (kind == WRITE) open_files().remove_writer(path);
+    if (kind == WRITE) open_files().remove_writer(path, writer);
     if (!fifo.empty()) unlink(fifo.c_str());
     if (reader) Reader::close(std::move(reader));
     kind = NONE;
@@ -98,10 +116,10 @@ void Pending::reset() {
     failure = Failure();
 }
 
-bool Pending::take_writer(const std::string &of) {
-    if (kind != WRITE || path != of) return false;
+uint64_t Pending::take_writer(const std::string &of) {
+    if (kind != WRITE || path != of || !open_files().keep_writer(path, writer)) return 0;
     kind = NONE;
-    return true;
+    return writer;
 }
 
 }  // namespace kist

@@ -32,16 +32,33 @@ public:
     // Somebody who may not open it is on the way to Open(). False: it is open, so that they would share it.
     bool add_refused(const std::string &path);
     void remove_refused(const std::string &path);
-    // A new file, or an open for update, which is refused in Open(). False: there is one already.
-    bool add_writer(const std::string &path);
-    void remove_writer(const std::string &path);
+    // A new file, or an open for update, which is refused in Open(). Gives its number; 0: there is one already.
+    uint64_t add_writer(const std::string &path);
+    // It was opened. False: it took so long that another took the path.
+    bool keep_writer(const std::string &path, uint64_t number);
+    void remove_writer(const std::string &path, uint64_t number);
+
 private:
-    struct Counts { int readers = 0, refused = 0, writers = 0; };
+    using Time = std::chrono::steady_clock::time_point;
+    struct Counts {
+        int readers = 0, refused = 0;
+        Time refused_since, writer_since;
+        uint64_t writer = 0;
+        bool writer_is_open = false;
+    };
     void settle(std::map<std::string, Counts>::iterator at);
     std::mutex mutex;
+    uint64_t last_writer = 0;
     std::map<std::string, Counts> counts;
 };
 OpenFiles &open_files();
+
+// Whoever is on the way to Open() arrives within this time: XrdOfs waits a second at most for a lock. Now and then
+// it gives up before Open(), and the thread does nothing else for long.
+constexpr std::chrono::seconds ON_THE_WAY_MAX(30);
+
+// Whether the part of the plugin was loaded that asks Kist about each open: ofs.authlib. Without it nothing is opened.
+extern std::atomic<bool> authorises;
 
 // What this thread has found out about the next open; it ends with the thread.
 struct Pending {
@@ -49,10 +66,11 @@ struct Pending {
     std::string path;
     std::unique_ptr<Reader> reader;   // READ, if it could be opened
     Failure failure;                  // READ, if not
+    uint64_t writer = 0;              // WRITE: its number
     std::string fifo;                 // WRITE, if another program brings the bytes
     void reset();
-    // Hands over the registration of a writer: whoever takes it removes it.
-    bool take_writer(const std::string &of);
+    // Hands over the registration of a writer: whoever takes it removes it. 0: there is none.
+    uint64_t take_writer(const std::string &of);
     ~Pending() { reset(); }
 };
 Pending &pending();

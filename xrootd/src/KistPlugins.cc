@@ -27,8 +27,6 @@ using namespace kist;
 
 namespace {
 
-std::atomic<bool> authorises{false};   // the part that asks Kist about each open was loaded
-
 const XrdSecEntity *entity(XrdOucEnv *env) { return env ? env->secEnv() : nullptr; }
 
 // ---- storage
@@ -50,7 +48,9 @@ public:
         mine.reset();
         if (!is_path(path)) return -EINVAL;
         if (!authorises) return -EACCES;
-        if (!open_files().add_writer(path)) return -ETXTBSY;
+        uint64_t number = open_files().add_writer(path);
+        if (!number) return -ETXTBSY;
+        mine.writer = number;
         mine.kind = Pending::WRITE;
         mine.path = path;
         // The destination of a third-party copy: another program brings the bytes.
@@ -221,7 +221,9 @@ private:
     // An open for update is refused by File::Open(). Until then nobody opens the path as a new file, which would be
     // shared with this client.
     static XrdAccPrivs update(Pending &mine, const char *path) {
-        if (!path || !open_files().add_writer(path)) return XrdAccPriv_None;
+        uint64_t number = path ? open_files().add_writer(path) : 0;
+        if (!number) return XrdAccPriv_None;
+        mine.writer = number;
         mine.kind = Pending::WRITE;
         mine.path = path;
         return XrdAccPriv_All;

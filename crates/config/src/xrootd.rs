@@ -128,7 +128,10 @@ fn number(name: &str, file: &str, text: &str) -> Result<u32, String> {
         let mut fields = line.split(':');
         (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
     });
-    numbers.into_iter().next().ok_or_else(|| format!("'{name}' is not in {file}: name one there, or a number"))
+    numbers
+        .into_iter()
+        .next()
+        .ok_or_else(|| format!("'{name}' is not in {file}: name one there, or a number"))
 }
 
 /// Checks what types cannot say.

@@ -142,7 +142,7 @@ fn voms_groups(entity: &XrootdEntity) -> Vec<String> {
 fn slashes_of(rfc2253: &str) -> Option<String> {
     let is_plain = |part: &&str| part.split_once('=').is_some_and(|(word, _)| !word.is_empty());
     let parts: Vec<&str> = rfc2253.split(',').collect();
-    if rfc2253.contains(['\\', '+', '"', '/']) || !parts.iter().all(|part| is_plain(part)) {
+    if rfc2253.contains(['\\', '+', '"', '/']) || !parts.iter().all(is_plain) {
         return None;
     }
     Some(parts.iter().rev().fold(String::new(), |text, part| text + "/" + part))

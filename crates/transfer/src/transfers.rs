@@ -172,7 +172,8 @@ mod tests {
         }
         drop(place);
         assert!(waits.join().unwrap());
-        let limits = TransferLimits { at_once: 1, admission_wait: Duration::ZERO, ..TransferLimits::default() };
+        let limits =
+            TransferLimits { at_once: 1, admission_wait: Duration::ZERO, ..TransferLimits::default() };
         let transfers = Transfers::new(limits, &Notices::default(), |_| 1);
         let _place = transfers.admit_blocking(transfers.places(), &holder("anna", 1)).unwrap();
         let refused = transfers.admit_blocking(transfers.places(), &holder("bert", 2));

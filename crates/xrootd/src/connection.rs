@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use transfer::{Holder, Place};
 
 use crate::errors::{NEARLINE, Refused};
-use crate::frame::{Asker, FRAME_BYTES_MAX, HEADER_BYTES, Header, IO_BYTES_MAX, MAGIC, Request, VERSION, tag};
+use crate::frame::{
+    Asker, FRAME_BYTES_MAX, HEADER_BYTES, Header, IO_BYTES_MAX, MAGIC, Request, VERSION, tag,
+};
 use crate::names::{self, Meant};
 use crate::people::{Client, let_in};
 use crate::reading::Reading;
@@ -126,7 +128,8 @@ impl Connection {
                 self.reply(header, &[IoSlice::new(&body.0)])
             }
             Request::Hello { magic: MAGIC, version } => {
-                let why = format!("version {version} is not spoken here, only {VERSION}: install matching plugins");
+                let why =
+                    format!("version {version} is not spoken here, only {VERSION}: install matching plugins");
                 self.refuse(header.id, &Refused::new(Errno::PROTONOSUPPORT, why))?;
                 Err(Ended::NoHello)
             }
@@ -160,7 +163,8 @@ impl Connection {
     }
 
     fn readable_within(&self, wait: Duration) -> Result<bool, Ended> {
-        let wait = Timespec::try_from(wait).map_err(|_| std::io::Error::from(std::io::ErrorKind::InvalidInput))?;
+        let wait =
+            Timespec::try_from(wait).map_err(|_| std::io::Error::from(std::io::ErrorKind::InvalidInput))?;
         self.readable(Some(&wait))
     }
 

@@ -69,7 +69,9 @@ fn number(kind: ErrorKind) -> Errno {
         ErrorKind::NotADirectory => Errno::NOTDIR,
         ErrorKind::NotEmpty | ErrorKind::NotAtOnce => Errno::NOTEMPTY,
         ErrorKind::Changed => Errno::STALE,
-        ErrorKind::Held | ErrorKind::WrongState | ErrorKind::KeepsVersions | ErrorKind::Refused => Errno::PERM,
+        ErrorKind::Held | ErrorKind::WrongState | ErrorKind::KeepsVersions | ErrorKind::Refused => {
+            Errno::PERM
+        }
         ErrorKind::Nearline => NEARLINE,
         ErrorKind::Denied => Errno::ACCESS,
         ErrorKind::QuotaExceeded => Errno::DQUOT,

@@ -2,7 +2,7 @@
 
 use identity::XrootdEntity;
 
-use crate::wire::{FrameError, Fields};
+use crate::wire::{Fields, FrameError};
 
 /// The version of the protocol.
 pub const VERSION: u16 = 1;
@@ -211,7 +211,9 @@ impl<'a> Request<'a> {
             tag::REMOVE_DIRECTORY => Request::RemoveDirectory { asker: asker(f)?, path: path(f)? },
             tag::REMOVE => Request::Remove { asker: asker(f)?, path: path(f)? },
             tag::RENAME => Request::Rename { asker: asker(f)?, from: path(f)?, to: path(f)? },
-            tag::STAGE => Request::Stage { asker: asker(f)?, priority: f.up_to(3, "priority")?, paths: paths(f)? },
+            tag::STAGE => {
+                Request::Stage { asker: asker(f)?, priority: f.up_to(3, "priority")?, paths: paths(f)? }
+            }
             tag::CANCEL => Request::Cancel { asker: asker(f)?, request: request_number(f)? },
             tag::QUERY => Request::Query { asker: asker(f)?, request: request_number(f)?, paths: paths(f)? },
             tag::EVICT => Request::Evict { asker: asker(f)?, paths: paths(f)? },
@@ -286,7 +288,9 @@ mod tests {
     use crate::wire::Body;
 
     fn asked() -> Body {
-        ["sss", "anna", "", "", "cms", "", "[::1]:1", ""].iter().fold(Body::default(), |body, text| body.text(text))
+        ["sss", "anna", "", "", "cms", "", "[::1]:1", ""]
+            .iter()
+            .fold(Body::default(), |body, text| body.text(text))
     }
 
     #[test]
@@ -336,8 +340,8 @@ mod tests {
         ];
         for (at, limit) in limits.into_iter().enumerate() {
             assert!(Request::parse(tag::STAT, &texts(at, limit)).is_ok(), "{at}");
-            let refused = Request::parse(tag::STAT, &texts(at, limit + 1));
-            assert!(matches!(refused, Err(FrameError::Limit(..))), "{at}");
+            let longer = texts(at, limit + 1);
+            assert!(matches!(Request::parse(tag::STAT, &longer), Err(FrameError::Limit(..))), "{at}");
         }
         let read = |length: u32| Body::default().u64(0).u32(length).0;
         assert!(Request::parse(tag::READ, &read(IO_BYTES_MAX)).is_ok());
@@ -363,7 +367,8 @@ mod tests {
         assert_eq!(Request::parse(tag::STAT, &body), Err(FrameError::NotText("path")));
         let body = asked().text("/a\0b").0;
         assert_eq!(Request::parse(tag::STAT, &body), Err(FrameError::NotText("path")));
-        let create = |exclusive: u16, mode: u32| asked().text("/a").u16(exclusive).u16(0).u32(mode).u64(u64::MAX).0;
+        let create =
+            |exclusive: u16, mode: u32| asked().text("/a").u16(exclusive).u16(0).u32(mode).u64(u64::MAX).0;
         let Ok(Request::Create { size, .. }) = Request::parse(tag::CREATE, &create(1, 0o644)) else {
             panic!("a create")
         };

@@ -131,7 +131,9 @@ pub fn make_directory(
     let attributes = Attributes { mtime: clock.now(), mode, ..Attributes::default() };
     match client.engine.make_directory(&path, attributes, None, parents) {
         // With its parents, one that is there is what was asked for.
-        Err(archive::ArchiveError::Exists(_)) if parents && is_directory(client, &path)? == Some(true) => Ok(()),
+        Err(archive::ArchiveError::Exists(_)) if parents && is_directory(client, &path)? == Some(true) => {
+            Ok(())
+        }
         made => Ok(made?),
     }
 }

@@ -102,7 +102,8 @@ impl Reading {
         }
         places.sort_by_key(|(piece, _)| piece.offset);
         for run in runs(&places) {
-            let (Some((first, _)), Some(end)) = (run.first(), run.iter().map(|(piece, _)| end_of(piece)).max())
+            let (Some((first, _)), Some(end)) =
+                (run.first(), run.iter().map(|(piece, _)| end_of(piece)).max())
             else {
                 continue;
             };

@@ -88,11 +88,7 @@ pub struct Server {
 ///
 /// # Errors
 /// If its socket cannot be made.
-pub fn open(
-    guard: Guard<dyn Engine>,
-    transfers: Transfers,
-    settings: Settings,
-) -> Result<Server, OpenError> {
+pub fn open(guard: Guard<dyn Engine>, transfers: Transfers, settings: Settings) -> Result<Server, OpenError> {
     let failed = |error| OpenError::Io(settings.socket.clone(), error);
     let listener = listen(&settings)?;
     let accepted = listener.try_clone().map_err(failed)?;
@@ -196,10 +192,17 @@ fn admit(stream: UnixStream, shared: &Arc<Shared>) {
         Ok(peer) if peer.uid.as_raw() == wanted => {}
         Ok(peer) => {
             let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero());
-            tracing::warn!(uid, pid, wanted, "refused at the socket of XRootD: not the user of [xrootd] user");
+            tracing::warn!(
+                uid,
+                pid,
+                wanted,
+                "refused at the socket of XRootD: not the user of [xrootd] user"
+            );
             return;
         }
-        Err(error) => return tracing::warn!(%error, "refused at the socket of XRootD: nobody knows who it is"),
+        Err(error) => {
+            return tracing::warn!(%error, "refused at the socket of XRootD: nobody knows who it is");
+        }
     }
     let Ok(copy) = stream.try_clone() else {
         return tracing::warn!("a connection of XRootD is closed: no descriptor can be had");

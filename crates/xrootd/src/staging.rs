@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use archive::{CallProgress, ErrorKind, FileStat, Locality, RequestFile, Selection, StageOptions, Stat, has_ended};
+use archive::{
+    CallProgress, ErrorKind, FileStat, Locality, RequestFile, Selection, StageOptions, Stat, has_ended,
+};
 use authority::{Namespace as _, Staging as _};
 use base::{ArchivePath, Duration, RequestId};
 use catalogue::{ItemState, PRIORITY_MAX, PRIORITY_USUAL};
@@ -135,13 +137,19 @@ fn told(
         Ok(stat) => (
             matches!(stat.locality, Locality::Online | Locality::OnlineAndNearline),
             matches!(stat.locality, Locality::Nearline | Locality::OnlineAndNearline),
-            if stat.locality == Locality::Lost { "no copy of it can be read".to_owned() } else { String::new() },
+            if stat.locality == Locality::Lost {
+                "no copy of it can be read".to_owned()
+            } else {
+                String::new()
+            },
         ),
         Err(why) => (false, false, why.clone()),
     };
     let has_reqid = file.is_some();
     match file.map(|file| &file.state) {
-        None => error_text = if error_text.is_empty() { "not in this request".to_owned() } else { error_text },
+        None => {
+            error_text = if error_text.is_empty() { "not in this request".to_owned() } else { error_text }
+        }
         Some(ItemState::Failed(why)) => error_text.clone_from(why),
         Some(ItemState::Cancelled) if !online => "cancelled".clone_into(&mut error_text),
         Some(_) => {}

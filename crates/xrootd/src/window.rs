@@ -8,9 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum WindowError {
     /// It would change what was written before.
-    #[error(
-        "bytes {offset}.. were written already: a file is written once, from its beginning to its end"
-    )]
+    #[error("bytes {offset}.. were written already: a file is written once, from its beginning to its end")]
     Again {
         /// Where it begins.
         offset: u64,
@@ -113,7 +111,9 @@ mod tests {
         let mut window = Window::new(100);
         assert_eq!(window.take(0, b"abcd"), Ok(true));
         assert_eq!(window.take(10, b"klm"), Ok(false));
-        for (offset, bytes) in [(0, &b"a"[..]), (3, b"d"), (10, b"k"), (12, b"mn"), (9, b"jk"), (8, b"ijklmno")] {
+        for (offset, bytes) in
+            [(0, &b"a"[..]), (3, b"d"), (10, b"k"), (12, b"mn"), (9, b"jk"), (8, b"ijklmno")]
+        {
             assert_eq!(window.take(offset, bytes), Err(WindowError::Again { offset }), "{offset}");
         }
         assert_eq!(window.take(13, b"n"), Ok(false));

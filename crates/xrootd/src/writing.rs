@@ -26,7 +26,14 @@ impl Writing {
     /// Into an upload that was begun.
     pub fn new(upload: Box<dyn Upload>, size: Option<u64>, window: u64, all: (Arc<AtomicU64>, u64)) -> Self {
         let (all_kept, all_kept_max) = all;
-        Writing { upload: Some(upload), window: Window::new(window), size, all_kept, all_kept_max, failed: None }
+        Writing {
+            upload: Some(upload),
+            window: Window::new(window),
+            size,
+            all_kept,
+            all_kept_max,
+            failed: None,
+        }
     }
 
     /// Takes a piece.

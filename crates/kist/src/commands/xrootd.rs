@@ -163,8 +163,12 @@ mod tests {
         let plugins = Some("/opt".into());
         let tls = ConfigArgs { tls_certificate: certificate, tls_key: key, plugins, ..args() };
         let set = text(&tls, Path::new("/s"), &["sss".to_owned()]);
-        for line in ["\nsec.protocol sss -s /sss\n", "\nsec.protocol ztn\n", "\nxrd.tls /c /k\n", " /opt/libXrdKist.so\n"]
-        {
+        for line in [
+            "\nsec.protocol sss -s /sss\n",
+            "\nsec.protocol ztn\n",
+            "\nxrd.tls /c /k\n",
+            " /opt/libXrdKist.so\n",
+        ] {
             assert!(set.contains(line), "{line}{set}");
         }
     }
