@@ -144,8 +144,8 @@ pub(super) fn check(xrootd: &Xrootd) -> Result<(), Finding> {
     match trust.get_ref().iter().find(|name| NEVER_TRUSTED.contains(&name.as_str())) {
         Some(never) => {
             let message = format!(
-                "'{never}' is not to be trusted: its certificates go by [[identity.certificates]], its tokens \
-                 are verified here"
+                "'{never}' is not to be trusted: its certificates go by [[identity.certificates]], its \
+                 tokens are verified here"
             );
             Err((trust.span(), message))
         }

@@ -1,5 +1,5 @@
-//! Callers that an XRootD server in front of Kist has authenticated: whom they stand for here. That the server
-//! is the one that the configuration names is checked before.
+//! Callers that an XRootD server in front of Kist has authenticated: whom they stand for here. That the
+//! server is the one that the configuration names is checked before.
 
 use base::Blake3;
 
@@ -30,8 +30,8 @@ pub struct XrootdTrust {
     /// Protocols whose names and groups are taken as they are, such as `sss`. Not `gsi` and `ztn`, which have
     /// rules of their own.
     pub protocols: Vec<String>,
-    /// Whether members of a virtual organisation come in without a mapping of their own: their VOMS groups say
-    /// what they may. The server has to verify the signatures of those (`-vomsfun`).
+    /// Whether members of a virtual organisation come in without a mapping of their own: their VOMS groups
+    /// say what they may. The server has to verify the signatures of those (`-vomsfun`).
     pub voms: bool,
 }
 

@@ -293,6 +293,7 @@ mod tests {
             ("archive", "tape"),
             ("kist", "door"),
             ("s3", "transfer"),
+            ("xrootd", "transfer"),
             ("transfer", "authority"),
             ("durability", "cluster"),
         ];
@@ -315,6 +316,7 @@ mod tests {
             ("settle", "tape"),
             ("door", "kist"),
             ("door", "s3"),
+            ("xrootd", "door"),
             ("s3", "door"),
             ("transfer", "s3"),
             ("drive", "library"),

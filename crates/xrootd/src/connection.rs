@@ -1,4 +1,5 @@
-//! One connection of the plugins: a frame in, its answer out, on a thread of its own. At most one file is open in it.
+//! One connection of the plugins: a frame in, its answer out, on a thread of its own. At most one file is
+//! open in it.
 
 use std::io::{IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;

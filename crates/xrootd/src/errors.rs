@@ -48,8 +48,8 @@ impl From<WindowError> for Refused {
     }
 }
 
-/// Numbers that XRootD has a word for. BUSY makes its client ask again in 5 s; TIMEDOUT would as well, so that
-/// nothing else has these two.
+/// Numbers that XRootD has a word for. BUSY makes its client ask again in 5 s; TIMEDOUT would as well, so
+/// that nothing else has these two.
 fn number(kind: ErrorKind) -> Errno {
     match kind {
         ErrorKind::BadPath

@@ -1,6 +1,6 @@
-//! The XRootD door: a local socket for the plugins of a stock XRootD server (`xrootd/` in the repository), which
-//! speak the protocol of docs/reference/xrootd-socket.md. XRootD authenticates; who that is here, and what they
-//! may, is decided by `authority`.
+//! The XRootD door: a local socket for the plugins of a stock XRootD server (`xrootd/` in the repository),
+//! which speak the protocol of docs/reference/xrootd-socket.md. XRootD authenticates; who that is here, and
+//! what they may, is decided by `authority`.
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::indexing_slicing))]
 

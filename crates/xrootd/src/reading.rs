@@ -1,5 +1,5 @@
-//! A file that is open for reading: one download that is read on, verified, as long as its bytes are asked for in
-//! order; what jumps opens another one.
+//! A file that is open for reading: one download that is read on, verified, as long as its bytes are asked
+//! for in order; what jumps opens another one.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::engine::Engine;
 use crate::errors::Refused;
 use crate::frame::Segment;
 
-/// Pieces of a vector read with no more than this between them are read as one, in bytes: another opening takes
-/// about as long as reading so much.
+/// Pieces of a vector read with no more than this between them are read as one, in bytes: another opening
+/// takes about as long as reading so much.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 /// What is read as one for a vector read has at most this many bytes.
 const RUN_BYTES_MAX: u64 = 2 << 20;

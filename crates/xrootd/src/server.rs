@@ -140,8 +140,8 @@ fn restrict(path: &Path, gid: Option<u32>) -> io::Result<()> {
 }
 
 impl Server {
-    /// Closes the door: no connection is taken any more, and those that are open end. What is not finished is not
-    /// kept.
+    /// Closes the door: no connection is taken any more, and those that are open end. What is not finished is
+    /// not kept.
     pub fn close(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
         let open: Vec<UnixStream> = {

@@ -55,8 +55,8 @@ pub fn cancel(client: &Client, text: &str) -> Result<(), Refused> {
     }
 }
 
-/// Files are not needed in the pool any more: the caller's own requests pin them no longer, and what is safe on
-/// tape and nobody else needs leaves the pool. That some of them stay is no error.
+/// Files are not needed in the pool any more: the caller's own requests pin them no longer, and what is safe
+/// on tape and nobody else needs leaves the pool. That some of them stay is no error.
 pub fn evict(client: &Client, texts: &[String]) -> Result<(), Refused> {
     let selection = Selection { paths: paths(texts)?, recursive: false };
     let mut pinned: BTreeMap<RequestId, Vec<ArchivePath>> = BTreeMap::new();

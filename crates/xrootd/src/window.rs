@@ -1,4 +1,5 @@
-//! Pieces of a new file that come out of order: a bounded number of bytes waits for the one that is missing. Pure.
+//! Pieces of a new file that come out of order: a bounded number of bytes waits for the one that is missing.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +15,7 @@ pub enum WindowError {
         offset: u64,
     },
     /// It is too far ahead.
-    #[error(
-        "bytes {offset}.. come before bytes {next}..: at most {limit} bytes of a file wait for those before them"
-    )]
+    #[error("bytes {offset}.. come before bytes {next}..: at most {limit} bytes wait for those before")]
     Ahead {
         /// Where it begins.
         offset: u64,

@@ -1,4 +1,5 @@
-//! A file on its way in: pieces go to the engine in order, and it is kept only once XRootD says that it is complete.
+//! A file on its way in: pieces go to the engine in order, and it is kept only once XRootD says that it is
+//! complete.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

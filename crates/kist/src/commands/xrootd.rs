@@ -113,7 +113,8 @@ fn text(args: &ConfigArgs, socket: &Path, trust: &[String]) -> String {
     let tls = args.tls_certificate.as_ref().zip(args.tls_key.as_ref());
     let _ = writeln!(text, "{}sec.protocol ztn", line(tls.is_some()));
     text.push_str(
-        "# sec.protocol gsi -certdir:/etc/grid-security/certificates -cert:/etc/grid-security/hostcert.pem \\\n\
+        "# sec.protocol gsi -certdir:/etc/grid-security/certificates \\\n\
+         #     -cert:/etc/grid-security/hostcert.pem \\\n\
          #     -key:/etc/grid-security/hostkey.pem -crl:1 -gmapopt:nomap -moninfo:1 -vomsat:1 \\\n\
          #     -vomsfun:libXrdVoms.so -vomsfunparms:dbg\n\
          # sec.protocol krb5 /etc/xrootd/krb5.keytab xrootd/<host>@EXAMPLE.ORG\n",
