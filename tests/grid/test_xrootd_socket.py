@@ -268,11 +268,11 @@ def test_a_new_file_is_kept_once_it_is_finished(place):
     equal((tag, number, struct.unpack_from("<H", body)[0]), (REFUSED, 16, 95), "the window is full")
     connection.close()
     # One that is broken off.
-    connection = create("half")
+    connection = create("broken-off")
     write(connection, 0, b"h" * 1_000_000)
     connection.close()
     time.sleep(0.2)
-    equal(place.kist.stat("/open/half"), {}, "nothing is kept")
+    equal(place.kist.stat("/open/broken-off"), {}, "nothing is kept")
 
 
 def test_a_file_that_is_replaced_while_it_is_open(place):

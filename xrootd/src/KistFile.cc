@@ -173,7 +173,7 @@ int File::close_writing(long long *size) {
 int File::finish() {
     std::string answer;
     Failure failure = link->refused_so_far();
-    if (!failure) failure = link->ask(FINISH, std::string(), answer);
+    if (!failure) failure = link->finish(last_at, last, answer);
     return failure ? fail("Close", failure) : 0;
 }
 
@@ -356,7 +356,16 @@ ssize_t File::ReadV(XrdOucIOVec *pieces, int number_of_pieces) {
 int File::put(const char *from, uint64_t offset, size_t size) {
     std::lock_guard<std::mutex> held(mutex);
     if (failed) return -failed;
-    Failure failure = link->refused_so_far();
+    Failure failure;
+    bool follows = last.empty() || last_at + last.size() == offset;
+    if (follows && last.size() + size <= LAST_BYTES_MAX && fifo.empty()) {
+        if (last.empty()) last_at = offset;
+        last.append(from, size);
+        written = std::max<uint64_t>(written, offset + size);
+        return 0;
+    }
+    failure = link->refused_so_far();
+    if (!failure) failure = send_last();
     for (size_t done = 0; done < size && !failure;) {
         size_t count = std::min<size_t>(size - done, IO_BYTES_MAX);
         failure = link->write(offset + done, from + done, count);
@@ -370,6 +379,13 @@ int File::put(const char *from, uint64_t offset, size_t size) {
     }
     written = std::max<uint64_t>(written, offset + size);
     return 0;
+}
+
+Failure File::send_last() {
+    if (last.empty()) return Failure();
+    Failure failure = link->write(last_at, last.data(), last.size());
+    last.clear();
+    return failure;
 }
 
 ssize_t File::Write(const void *from, off_t offset, size_t size) {

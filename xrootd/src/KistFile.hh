@@ -12,6 +12,7 @@
 
 namespace kist {
 
+constexpr size_t LAST_BYTES_MAX = 64 << 10;
 constexpr size_t READERS_MAX = 8;   // connections that clients of one open file share
 
 class File : public XrdOssDF {
@@ -48,6 +49,7 @@ private:
     ssize_t read_group(const XrdOucIOVec *pieces, size_t count, size_t bytes);
     void pump();
     int put(const char *from, uint64_t offset, size_t size);
+    Failure send_last();
 
     enum { CLOSED, READING, WRITING } state = CLOSED;
     std::string path, who;
@@ -66,6 +68,9 @@ private:
     bool complete = false;       // the client has closed it
     int failed = 0;
     std::atomic<uint64_t> written{0};
+    // Bytes that go to Kist with the next ones, or with the end of the file: a small file is sent at one go.
+    std::string last;
+    uint64_t last_at = 0;
 
     // A third-party copy: the bytes come out of a FIFO.
     std::string fifo;

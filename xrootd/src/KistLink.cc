@@ -155,6 +155,16 @@ Failure Link::send(Tag tag, const char *head, size_t head_count, const char *tai
     return Failure();
 }
 
+Failure Link::send_all(const std::string &bytes) {
+    for (size_t done = 0; done < bytes.size();) {
+        ssize_t sent = ::send(fd, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0) return broken("sending to Kist", errno);
+        done += sent;
+    }
+    return Failure();
+}
+
 Failure Link::receive(void *into, size_t count) {
     char *at = static_cast<char *>(into);
     while (count > 0) {
@@ -194,6 +204,29 @@ Failure Link::refusal(uint32_t length) {
 
 Failure Link::ask(Tag tag, const std::string &body, std::string &answer) {
     if (Failure failure = send(tag, body.data(), body.size(), nullptr, 0)) return failure;
+    return answer_to(tag, answer);
+}
+
+Failure Link::finish(uint64_t offset, const std::string &last, std::string &answer) {
+    // Both frames in one go, so that Kist is woken once. A refused write is followed by the refusal of the end.
+    std::string frames;
+    for (Tag tag : {WRITE, FINISH}) {
+        if (tag == WRITE && last.empty()) continue;
+        uint32_t length = tag == WRITE ? static_cast<uint32_t>(sizeof offset + last.size()) : 0;
+        uint16_t kind = tag, zero = 0;
+        id++;
+        frames.append(reinterpret_cast<char *>(&length), 4).append(reinterpret_cast<char *>(&kind), 2);
+        frames.append(reinterpret_cast<char *>(&zero), 2).append(reinterpret_cast<char *>(&id), 8);
+        if (tag == WRITE) frames.append(reinterpret_cast<char *>(&offset), sizeof offset).append(last);
+    }
+    if (Failure failure = send_all(frames)) return failure;
+    Failure refused = answer_to(FINISH, answer);
+    // What is left in the connection belongs to nobody: it is not used again.
+    if (refused) failed = true;
+    return refused;
+}
+
+Failure Link::answer_to(Tag tag, std::string &answer) {
     uint16_t said;
     uint32_t length;
     if (Failure failure = header(said, length)) return failure;

@@ -125,6 +125,8 @@ public:
     Failure read(Tag tag, const std::string &body, char *into, size_t room, size_t &got);
     // Sends bytes of a file; there is no answer.
     Failure write(uint64_t offset, const char *bytes, size_t count);
+    // Sends the last bytes of a file, if any, and waits until it is kept.
+    Failure finish(uint64_t offset, const std::string &last, std::string &answer);
     // What Kist refused of those bytes, if it has said so by now.
     Failure refused_so_far();
     // Whether the other side is there, and has said nothing that was not asked for.
@@ -140,6 +142,8 @@ public:
 private:
     explicit Link(int descriptor) : fd(descriptor) {}
     Failure send(Tag tag, const char *head, size_t head_count, const char *tail, size_t tail_count);
+    Failure send_all(const std::string &bytes);
+    Failure answer_to(Tag tag, std::string &answer);
     Failure receive(void *into, size_t count);
     Failure header(uint16_t &tag, uint32_t &length);
     Failure refusal(uint32_t length);
