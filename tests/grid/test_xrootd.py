@@ -447,3 +447,122 @@ def test_xrootd_is_killed_in_the_middle_of_a_put():
 
 
 assert IS_ROOT or XROOTD_USER
+
+
+def authority(at):
+    """An authority of certificates in a directory of its own, as the grid has them; gives a function that signs."""
+    ca = at / "certificates"
+    ca.mkdir(parents=True)
+    new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    run([*new, "-subj", "/C=CH/O=Lab/CN=Authority", "-keyout", at / "ca.key", "-out", ca / "ca.pem"]).exits()
+    run(["openssl", "rehash", ca]).exits()
+
+    def sign(name, subject):
+        cert, key = at / f"{name}.pem", at / f"{name}.key"
+        by = ["-CA", ca / "ca.pem", "-CAkey", at / "ca.key", "-addext", "basicConstraints=critical,CA:FALSE"]
+        usage = ["-addext", "keyUsage=critical,digitalSignature,keyEncipherment", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        run([*new, "-subj", subject, *by, *usage, "-keyout", key, "-out", cert]).exits()
+        return cert, key
+
+    return ca, sign
+
+
+def test_certificates():
+    mapping = '\n[[identity.certificates]]\nsubject = "CN=anna,O=Lab,C=CH"\nname = "anna"\ngroups = ["lab"]\n'
+    place = Place(settings=mapping)
+    ca, sign = authority(place.at / "x509")
+    host, host_key = sign("host", "/C=CH/O=Lab/CN=localhost")
+    for file in [host, host_key]:
+        if IS_ROOT:
+            shutil.chown(file, XROOTD_USER, XROOTD_USER)
+    gsi = f"sec.protocol gsi -certdir:{ca} -cert:{host} -key:{host_key} -crl:0 -gmapopt:nomap -moninfo:1 -d:1\n"
+    place.xrootd.file.write_text(place.xrootd.file.read_text().replace("sec.protocol sss", f"{gsi}sec.protocol sss"))
+    with place:
+        place.kist.command("mkdir", "-p", "/lab").exits()
+        place.kist.command("acl", "set", "/lab", "group:lab=tlrcw").exits()
+
+        def shows(name, subject):
+            cert, key = sign(name, subject)
+            key.chmod(0o400)
+            return {"X509_CERT_DIR": str(ca), "X509_USER_CERT": str(cert), "X509_USER_KEY": str(key), "XrdSecPROTOCOL": "gsi",
+                    "X509_USER_PROXY": str(place.at / f"{name}.proxy"), "XrdSecGSISRVNAMES": "*"}
+
+        anna, bert = shows("anna", "/C=CH/O=Lab/CN=anna"), shows("bert", "/C=CH/O=Lab/CN=bert")
+        for who in (anna, bert):
+            given = ["-cert", who["X509_USER_CERT"], "-key", who["X509_USER_KEY"], "-certdir", ca, "-f", who["X509_USER_PROXY"]]
+            run(["xrdgsiproxy", "init", "-valid", "1:00", "-bits", "2048", *given], env=who, stdin=b"\n").exits()
+        source = place.file("f", b"by certificate")
+        place.xrdcp(source, place.url("/lab/a"), env=anna).exits()
+        equal(place.kist.stat("/lab/a")["owner"], "anna", "the owner")
+        place.xrdcp(source, place.url("/lab/b"), env=bert).fails("permission denied")
+        lines = [json.loads(line) for line in place.audit().splitlines()]
+        equal(any("/C=CH/O=Lab/CN=bert" in line["note"] for line in lines), True, "the refused subject is written down")
+
+
+def test_tokens_over_tls():
+    place = Place()
+    ca, sign = authority(place.at / "x509")
+    host, host_key = sign("host", "/CN=localhost")
+    host_key.chmod(0o400)
+    for file in [host, host_key]:
+        if IS_ROOT:
+            shutil.chown(file, XROOTD_USER, XROOTD_USER)
+    tls = ["--tls-certificate", host, "--tls-key", host_key, "--tls-ca", ca]
+    place.xrootd = Xrootd.before(place.kist, place.at / "tls", keytab=place.keytab, options=tls)
+    with place:
+        url = f"roots://localhost:{place.xrootd.port}/"
+        env = {"X509_CERT_DIR": str(ca), "XrdSecPROTOCOL": "ztn"}
+        place.kist.command("mkdir", "-p", "/mine").exits()
+        source = place.file("f", b"by token")
+        place.xrdcp(source, f"{url}/mine/a", env=env | {"BEARER_TOKEN": place.kist.key}).exits()
+        equal(place.kist.stat("/mine/a")["owner"], "admin", "the owner")
+        place.xrdcp(source, f"{url}/mine/b", env=env | {"BEARER_TOKEN": "none.of.ours"}).fails("permission denied")
+
+
+def test_names_of_sss_and_of_nobody():
+    with Place(trust="[]") as place:
+        # Not trusted: nobody in particular, whatever XRootD says.
+        place.xrdcp(place.file("f", b"f"), place.url("/open/a")).exits()
+        equal(place.kist.stat("/open/a")["owner"], "", "nobody's")
+        place.kist.command("mkdir", "-p", "/named").exits()
+        place.kist.command("acl", "set", "/named", "authenticated=tlrcw").exits()
+        place.xrdcp(place.file("f", b"f"), place.url("/named/a")).fails("permission denied")
+
+
+def test_what_clients_of_xrootd_can_send(place):
+    """Nothing of it ends the server's process."""
+    import random
+    import socket
+    import struct
+
+    def login():
+        raw = socket.create_connection(("127.0.0.1", place.xrootd.port), 20)
+        raw.sendall(struct.pack(">IIIII", 0, 0, 0, 4, 2012))
+        return raw
+
+    chance = random.Random(5)
+    for bad in [b"/open/\xff\xfe", b"/open/" + b"x" * 4000, b"/open/a\0b", b"/open/%00", b"open", b"/open/../../etc/passwd", b""]:
+        for command in ["stat", "ls", "rm", "mkdir", "rmdir", "cat"]:
+            ran = subprocess.run(["xrdfs", f"127.0.0.1:{place.xrootd.port}", command, bad.replace(b"\0", b"")], env=place.env | {"PATH": "/usr/bin"}, capture_output=True, timeout=60, check=False)
+            equal(ran.returncode < 100, True, ran)
+        place.xrootd.lives()
+    for _ in range(200):
+        raw = login()
+        try:
+            for _ in range(chance.randrange(1, 5)):
+                request = chance.choice([3000 + chance.randrange(34), chance.randrange(65536)])
+                body = chance.randbytes(chance.randrange(100))
+                length = chance.choice([len(body), len(body), 0xFFFFFFFF, 1 << 30])
+                raw.sendall(struct.pack(">HH", chance.randrange(65536), request) + chance.randbytes(16) + struct.pack(">I", length) + body)
+        except OSError:
+            pass
+        raw.close()
+    place.xrootd.lives()
+    place.xrdfs("stat", "/open").exits()
+    # What comes with a path.
+    source = place.file("f", b"f")
+    for given in ["oss.asize=nonsense", "oss.asize=-1", "oss.asize=18446744073709551616", "authz=%ff", "authz=" + "x" * 3000, "tpc.key=x", "tpc.key=x&tpc.src=y", "tpc.stage=copy", "cks.type=nonsense", "&&&&==="]:
+        place.xrdcp("-f", source, place.url("/open/given") + "?" + given, seconds=60)
+        place.xrdfs("query", "checksum", "/open/given?" + given)
+        place.xrootd.lives()
+    place.xrdcp("-f", source, place.url("/open/given")).exits()

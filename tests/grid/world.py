@@ -176,10 +176,10 @@ class Xrootd:
             shutil.chown(self.directory, XROOTD_USER, XROOTD_USER)
 
     @classmethod
-    def before(cls, kist, directory, more="", keytab=None):
+    def before(cls, kist, directory, more="", keytab=None, options=()):
         """In front of an instance, configured by `kist xrootd config`."""
         port = free_port()
-        options = ["--port", port, "--plugins", PLUGINS, "--admin-dir", directory]
+        options = [*options, "--port", port, "--plugins", PLUGINS, "--admin-dir", directory]
         if keytab:
             options += ["--sss-keytab", keytab]
         config = kist.command("xrootd", "config", *options).exits().out

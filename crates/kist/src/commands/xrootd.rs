@@ -111,7 +111,7 @@ fn text(args: &ConfigArgs, socket: &Path, trust: &[String]) -> String {
     let _ = writeln!(text, "{}xrootd.seclib libXrdSec.so", line(any));
     let _ = writeln!(text, "{}sec.protocol sss -s {}", line(has_sss), args.sss_keytab.display());
     let tls = args.tls_certificate.as_ref().zip(args.tls_key.as_ref());
-    let _ = writeln!(text, "{}sec.protocol ztn", line(tls.is_some()));
+    let _ = writeln!(text, "{}sec.protocol ztn -maxsz 16k -tokenlib {plugin}", line(tls.is_some()));
     text.push_str(
         "# sec.protocol gsi -certdir:/etc/grid-security/certificates \\\n\
          #     -cert:/etc/grid-security/hostcert.pem \\\n\
@@ -166,7 +166,7 @@ mod tests {
         let set = text(&tls, Path::new("/s"), &["sss".to_owned()]);
         for line in [
             "\nsec.protocol sss -s /sss\n",
-            "\nsec.protocol ztn\n",
+            "\nsec.protocol ztn -maxsz 16k -tokenlib /opt/libXrdKist.so\n",
             "\nxrd.tls /c /k\n",
             " /opt/libXrdKist.so\n",
         ] {
