@@ -36,6 +36,8 @@ def main(arguments):
         print("\n".join(name for name, _ in tests))
         return 0
     failed = skipped = 0
+    if not tests:
+        return 0 if "--quick" in arguments else 1
     with Place() as shared:
         for name, test in tests:
             began = time.monotonic()
@@ -53,7 +55,7 @@ def main(arguments):
                     print(f"---- xrootd\n{shared.xrootd.log()[-1500:]}\n---- kist\n{shared.kist.log.read_text()[-1500:]}")
             print(f"{how:7} {name} ({time.monotonic() - began:.1f} s)", flush=True)
     print(f"{len(tests) - failed - skipped} passed, {failed} failed" + f", {skipped} skipped" * bool(skipped))
-    return 1 if failed or not tests else 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

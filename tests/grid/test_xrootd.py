@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -170,7 +171,7 @@ def test_a_client_that_goes_away_leaves_nothing(place):
     )
     client(place.url("/open/before"))[0].close()
     for path in ("/open/gone", "/open/before"):
-        process = subprocess.Popen(["/usr/bin/python3", "-c", script, place.url(path)], stdout=subprocess.PIPE, env=place.env | {"PATH": "/usr/bin"})
+        process = subprocess.Popen([sys.executable, "-c", script, place.url(path)], stdout=subprocess.PIPE, env=place.env | {"PATH": "/usr/bin"})
         equal(process.stdout.readline(), b"written\n", "the client")
         process.kill()
         process.wait()
