@@ -1,4 +1,4 @@
-# Targets: run, test, test-scsi, test-disks, lint, hunt, hunt-PART, sanitize, bench, bench-erasure, bench-s3, clean-demo. `make run FROM=/some/tree` archives that tree.
+# Targets: run, xrootd, test, grid, test-scsi, test-disks, lint, hunt, hunt-PART, sanitize, bench, bench-erasure, bench-s3, clean-demo. `make run FROM=/some/tree` archives that tree.
 
 DIR ?= kist-data
 CARGO ?= cargo
@@ -6,7 +6,7 @@ CARGO ?= cargo
 RELEASED := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/kist
 
 # A demonstration's instance grows by about 4 GB with each run; `make clean-demo` removes it.
-.PHONY: run build needs needs-test needs-test-scsi needs-test-disks needs-uml needs-hunt needs-isal test test-scsi test-disks hunt sanitize lint bench bench-erasure bench-s3 clean-demo
+.PHONY: run build xrootd grid needs needs-xrootd needs-test needs-test-scsi needs-test-disks needs-uml needs-hunt needs-isal test test-scsi test-disks hunt sanitize lint bench bench-erasure bench-s3 clean-demo
 
 # Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
 run: build
@@ -14,6 +14,18 @@ run: build
 
 build: needs
 	$(CARGO) build --release --locked --package kist
+
+# The plugins of a stock XRootD 5.5 server (docs/reference/xrootd.md), below target/xrootd.
+xrootd: needs-xrootd
+	$(MAKE) --no-print-directory -C xrootd BUILD=$(abspath $(or $(CARGO_TARGET_DIR),target))/xrootd
+
+# Their headers, a server and its clients. Debian starts no server of a package without configuration by itself.
+needs-xrootd:
+	@command -v c++ >/dev/null || $(call install,g++)
+	@test -e /usr/include/xrootd/XrdOss/XrdOss.hh || $(call install,libxrootd-server-dev libxrootd-private-dev)
+	@command -v xrootd >/dev/null && command -v xrdsssadmin >/dev/null && command -v xrdcp >/dev/null \
+		|| $(call install,xrootd-server xrootd-plugins xrootd-client)
+	@[ ! -x /usr/bin/python3 ] || /usr/bin/python3 -c 'import XRootD' 2>/dev/null || $(call install,python3-xrootd)
 
 # LMDB is written in C, so a C compiler is needed. Installed only if it is missing and we may.
 needs:
@@ -60,9 +72,14 @@ install = { \
 
 # All that decides a merge: the same each time. No hunt (see there), no random seed, each crate compiled once. What was
 # green with the very same program and files is not run again; ALL=1 runs all, and so does a fresh clone.
-test: needs-test build
+test: needs-test build xrootd
 	$(CARGO) fmt --all --check
 	KIST=$(RELEASED) tests/gate
+
+# The doors of the grid with the clients of the grid: xrdcp, xrdfs, the Python client, kills and hangs, 200 clients. Some five
+# minutes; what takes seconds of it is a part of `make test`.
+grid: needs-test build xrootd
+	KIST=$(RELEASED) tests/grid/run
 
 # Real /dev/sg* and /dev/st* without hardware: a User-Mode Linux, its kernel's iSCSI initiator on `kist library serve`, and
 # mtx, mt, sg3-utils, Bacula's btape and Kist itself on what the kernel shows. Needs no root but for installing; two minutes.

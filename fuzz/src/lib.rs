@@ -57,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "iscsi_text", run: iscsi_wire::text },
     Target { name: "iscsi_login", run: iscsi_wire::login },
     Target { name: "machine_record", run: machine::record },
+    Target { name: "xrootd_frame", run: xrootd::fuzz::frame },
 ];
 
 /// The first byte, which selects one of several parsers, and the rest.

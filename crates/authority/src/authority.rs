@@ -7,7 +7,10 @@ use std::sync::{Arc, PoisonError};
 
 use archive::{ArchiveError, HealthProblem};
 use base::{Blake3, Clock, Duration, Timestamp};
-use identity::{Caller, CertificateMapping, How, Issuer, TokenLimits, certificate_caller, verify_token};
+use identity::{
+    Caller, CertificateMapping, How, Issuer, TokenLimits, XrootdEntity, XrootdTrust, certificate_caller,
+    verify_token, xrootd_caller,
+};
 use journal::{AuditEntry, Outcome, Room};
 use threads::Mutex;
 
@@ -168,6 +171,24 @@ impl Authority {
     pub fn certificate(&self, der: &[u8]) -> Result<Arc<Caller>, Denied> {
         let caller = certificate_caller(der, &self.identities().certificates);
         caller.map(Arc::new).map_err(|error| Denied::Invalid(error.to_string()))
+    }
+
+    /// Whom an XRootD server in front of us stands for that has authenticated them. Where they have shown a
+    /// token, it alone says who they are, and it is verified here.
+    ///
+    /// # Errors
+    /// If the token is not valid now, or what a trusted protocol says makes nobody.
+    pub fn xrootd(
+        &self,
+        entity: &XrootdEntity,
+        token: Option<&str>,
+        trust: &XrootdTrust,
+    ) -> Result<Arc<Caller>, Denied> {
+        if let Some(token) = token {
+            return self.bearer(token);
+        }
+        let caller = xrootd_caller(entity, trust, &self.identities().certificates);
+        caller.map(Arc::new).map_err(|refusal| Denied::Invalid(refusal.to_string()))
     }
 
     /// What one caller does is written down with it.

@@ -38,6 +38,7 @@ impl Config {
             identity: _,
             s3: _,
             tape_rest: _,
+            xrootd: _,
             catalogue,
             backup: _,
             pool,

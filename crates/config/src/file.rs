@@ -14,6 +14,7 @@ use super::s3::S3;
 use super::server::Server;
 use super::tape_rest::TapeRest;
 use super::value::{Percent, Residency, Size, Span};
+use super::xrootd::Xrootd;
 
 /// The file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub struct Config {
     /// What the Tape REST API says of the site.
     #[serde(default)]
     pub tape_rest: TapeRest,
+    /// The socket for the plugins of an XRootD server; there is none without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xrootd: Option<Xrootd>,
     /// The catalogue.
     pub catalogue: Catalogue,
     /// The backup of the catalogue.

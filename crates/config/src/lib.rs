@@ -16,6 +16,7 @@ mod server;
 mod tape_rest;
 mod template;
 mod value;
+mod xrootd;
 
 pub use check::{ConfigError, load, load_strictly};
 pub use drive_file::DriveFile;
@@ -23,6 +24,7 @@ pub use file::Config;
 pub use identity::{FETCHED_DIRECTORY, Identity, KeyAddress, TokenIssuer};
 pub use template::{Template, write};
 pub use value::{Size, Span};
+pub use xrootd::{Xrootd, XrootdSettings};
 
 /// The format of an instance that this program writes; it reads this one only.
 pub const FORMAT: u32 = 1;

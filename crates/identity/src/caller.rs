@@ -41,6 +41,8 @@ pub enum How {
     Token,
     /// With a certificate.
     Certificate,
+    /// By the word of an XRootD server in front of us, which authenticated them.
+    Xrootd,
     /// From within the program.
     Local,
 }
@@ -66,6 +68,7 @@ impl How {
             How::Signature => "signature",
             How::Token => "token",
             How::Certificate => "certificate",
+            How::Xrootd => "xrootd",
             How::Local => "local",
         }
     }

@@ -11,6 +11,7 @@ mod rights;
 mod scope;
 mod strict;
 mod token;
+mod xrootd;
 
 pub use acl::{ACL_ENTRIES_MAX, Acl, AclEntry, AclError, SUBJECT_BYTES_MAX, Subject};
 pub use caller::{ANONYMOUS, Caller, Capability, How, NAME_BYTES_MAX};
@@ -20,3 +21,4 @@ pub use issuer::{ISSUER_KEYS_MAX, Issuer, IssuerError, IssuerKey, TokenLimits, c
 pub use rights::{Rights, RightsError};
 pub use scope::{Profile, SCOPES_MAX, ScopeError, capabilities};
 pub use token::{GROUPS_MAX, TokenError, verify_token};
+pub use xrootd::{XrootdEntity, XrootdRefusal, XrootdTrust, xrootd_caller};

@@ -9,7 +9,7 @@ use terminal::{EXIT_CODES, Failure, Outcome, Style, output};
 use crate::commands::{
     acl, audit, backup, chown, class, clock, compare, completions, disk, drive, evict, get, init, key,
     library, ls, man, migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore,
-    rm, scrub, stage, stat, status, tape, twin, usage, verify, wait, why, work,
+    rm, scrub, stage, stat, status, tape, twin, usage, verify, wait, why, work, xrootd,
 };
 use crate::measured::Measured;
 use crate::{demo, serve};
@@ -154,6 +154,8 @@ pub enum Command {
     Plan(plan::Args),
     /// Ask what would be: the scheduler in virtual time, on modelled hardware
     Twin(twin::Args),
+    /// Write the configuration of an XRootD server in front of an instance
+    Xrootd(xrootd::Args),
     /// Measure, beside the limit of the machine in the same run
     Bench(bench::Args),
     /// Write a shell's completions
@@ -276,6 +278,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Wait(args) => wait::run(&args, common),
         Command::Plan(args) => plan::run(&args, common),
         Command::Twin(args) => twin::run(&args, common),
+        Command::Xrootd(args) => xrootd::run(&args, common),
         Command::Bench(args) => bench::run(&args, Call { style: common.into(), subject: &Measured }),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -22,6 +22,7 @@ mod stages;
 mod stop;
 mod warnings;
 mod watch;
+mod xrootd_door;
 
 use std::process::ExitCode;
 

@@ -24,7 +24,7 @@ use crate::instance::{self, Instance};
 use crate::issuer_keys::IssuerKeys;
 use crate::people::{self, People};
 use crate::run_files::RunFiles;
-use crate::{grid, library_lock, stop, warnings};
+use crate::{grid, library_lock, stop, warnings, xrootd_door};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -105,6 +105,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             let wrong = |error| Failure::usage(format!("{}: server.tls: {error}", file.display()));
             door::check_tls(tls).map_err(wrong)?;
         }
+        xrootd_settings(&config, &instance)?;
         check_backup_directory(&config, &instance)?;
         check_tape_keys(&config, &instance)?;
         check_floors(&config, &instance)?;
@@ -184,6 +185,13 @@ fn check_floors(config: &Config, instance: &Instance) -> Outcome {
     }
 }
 
+/// `[xrootd]` with names of users as numbers.
+fn xrootd_settings(config: &Config, instance: &Instance) -> Outcome<Option<config::XrootdSettings>> {
+    let settings = config.xrootd.as_ref().map(|xrootd| xrootd.settings(&instance.directory));
+    let file = instance.path(CONFIG_FILE);
+    settings.transpose().map_err(|why| Failure::usage(format!("{}: {why}", file.display())))
+}
+
 fn serve(
     instance: &Instance,
     config: &Config,
@@ -193,6 +201,7 @@ fn serve(
 ) -> Outcome {
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let s3_settings = config.s3.settings();
+    let xrootd = xrootd_settings(config, instance)?;
     let notices = authority::Notices::default();
     warnings::warn_of_permissions(instance, config, &listeners, &notices);
     let requests_per_second = config.server.requests_per_second.as_ref().map(|rate| *rate.get_ref());
@@ -208,6 +217,7 @@ fn serve(
     // Signatures, tokens and the audit log go by the system's clock; what frees or deletes, by the trusted
     // time over it.
     let clock = Arc::new(SystemClock);
+    let xrootd_clock = clock.clone();
     let trusted = Arc::new(TrustedClock::new(clock.clone()));
     let run_files = RunFiles::open(instance)?;
     let people = People::open(instance, config, keys, &run_files, clock.clone(), notices)?;
@@ -236,6 +246,10 @@ fn serve(
         services.register(s3.registered());
         let webdav = grid::webdav(config, &authority, &engine, services.transfers());
         services.register(webdav.registered());
+        let xrootd = xrootd.map(|settings| {
+            xrootd_door::open(&archive, &authority, services.transfers(), settings, xrootd_clock)
+        });
+        let mut xrootd = xrootd.transpose()?;
         let certificates = door.certificates();
         let (directory, people) = (instance.directory.clone(), authority.clone());
         let issuer_keys = IssuerKeys::start(directory.clone(), config.identity.clone(), people.clone())?;
@@ -252,6 +266,9 @@ fn serve(
             }
         };
         let served = door::run(door, services, until);
+        if let Some(xrootd) = &mut xrootd {
+            xrootd.close();
+        }
         audit.close();
         served.map_err(|error| Failure::internal(error.to_string()))
     });

@@ -1,6 +1,11 @@
 //! The one budget of all doors for bodies of files.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Instant;
 
 use authority::Notices;
 use base::{ByteCount, Duration};
@@ -101,6 +106,26 @@ impl Transfers {
         self.admit_to(&self.0.places, holder, 1).await
     }
 
+    /// As [`Transfers::admit_to`] of one place, for a thread that may block.
+    ///
+    /// # Errors
+    /// As [`Transfers::admit`].
+    pub fn admit_blocking(&self, places: &Places, holder: &Holder) -> Result<Place, Fault> {
+        let mut admission = pin!(places.admit(holder));
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let since = Instant::now();
+        loop {
+            if let Poll::Ready(place) = admission.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Ok(place);
+            }
+            let left = self.0.limits.admission_wait.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                return Err(Fault::Busy);
+            }
+            thread::park_timeout(left);
+        }
+    }
+
     /// Waits as long for so many of other places of a door at once.
     ///
     /// # Errors
@@ -118,5 +143,40 @@ impl Transfers {
     /// Pieces between a connection and a thread; a channel has room for one at least.
     pub(crate) fn pieces(&self) -> usize {
         self.0.limits.pieces.max(1)
+    }
+}
+
+/// Wakes a thread that waits for a place.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::places::tests::holder;
+
+    #[test]
+    fn a_thread_waits_for_a_place_and_not_for_long() {
+        let limits = TransferLimits { at_once: 1, ..TransferLimits::default() };
+        let transfers = Transfers::new(limits, &Notices::default(), |_| 1);
+        let place = transfers.admit_blocking(transfers.places(), &holder("anna", 1)).unwrap();
+        let (other, bert) = (transfers.clone(), holder("bert", 2));
+        let waits = thread::spawn(move || other.admit_blocking(other.places(), &bert).is_ok());
+        while transfers.places().waiting() == 0 {
+            thread::yield_now();
+        }
+        drop(place);
+        assert!(waits.join().unwrap());
+        let limits =
+            TransferLimits { at_once: 1, admission_wait: Duration::ZERO, ..TransferLimits::default() };
+        let transfers = Transfers::new(limits, &Notices::default(), |_| 1);
+        let _place = transfers.admit_blocking(transfers.places(), &holder("anna", 1)).unwrap();
+        let refused = transfers.admit_blocking(transfers.places(), &holder("bert", 2));
+        assert_eq!(refused.err(), Some(Fault::Busy));
     }
 }

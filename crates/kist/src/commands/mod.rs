@@ -73,3 +73,4 @@ pub mod verify;
 pub mod wait;
 pub mod why;
 pub mod work;
+pub mod xrootd;

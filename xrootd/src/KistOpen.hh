@@ -1,0 +1,78 @@
+// Who has which path open, and what a thread has found out about the next open.
+//
+// XRootD gives every client that opens a path the same open file while one is open, without asking the storage again
+// (XrdOfsHandle::Alloc). What the next client may, is therefore asked in Access(), which comes first on the same
+// thread, and remembered until Open(). A new file is never shared.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "KistLink.hh"
+
+namespace kist {
+
+// A connection with a file open for reading in it.
+struct Reader {
+    std::unique_ptr<Link> link;
+    Entry entry;
+    // Opens. EACCES: the client may not, or nobody knows.
+    static std::unique_ptr<Reader> open(const std::string &asker, const std::string &path, Failure &failure);
+    // Closes it at Kist's side, and the connection may be used again.
+    static void close(std::unique_ptr<Reader> reader);
+};
+
+class OpenFiles {
+public:
+    // A file was opened for reading. False: at this moment somebody is on the way who may not share it.
+    bool add_reader(const std::string &path);
+    void remove_reader(const std::string &path);
+    // Somebody who may not open it is on the way to Open(). False: it is open, so that they would share it.
+    bool add_refused(const std::string &path);
+    void remove_refused(const std::string &path);
+    // A new file, or an open for update, which is refused in Open(). Gives its number; 0: there is one already.
+    uint64_t add_writer(const std::string &path);
+    // It was opened. False: it took so long that another took the path.
+    bool keep_writer(const std::string &path, uint64_t number);
+    void remove_writer(const std::string &path, uint64_t number);
+
+private:
+    using Time = std::chrono::steady_clock::time_point;
+    struct Counts {
+        int readers = 0, refused = 0;
+        Time refused_since, writer_since;
+        uint64_t writer = 0;
+        bool writer_is_open = false;
+    };
+    void settle(std::map<std::string, Counts>::iterator at);
+    std::mutex mutex;
+    uint64_t last_writer = 0;
+    std::map<std::string, Counts> counts;
+};
+OpenFiles &open_files();
+
+// Whoever is on the way to Open() arrives within this time: XrdOfs waits a second at most for a lock. Now and then
+// it gives up before Open(), and the thread does nothing else for long.
+constexpr std::chrono::seconds ON_THE_WAY_MAX(30);
+
+// Whether the part of the plugin was loaded that asks Kist about each open: ofs.authlib. Without it nothing is opened.
+extern std::atomic<bool> authorises;
+
+// What this thread has found out about the next open; it ends with the thread.
+struct Pending {
+    enum Kind { NONE, READ, WRITE } kind = NONE;
+    std::string path;
+    std::unique_ptr<Reader> reader;   // READ, if it could be opened
+    Failure failure;                  // READ, if not
+    uint64_t writer = 0;              // WRITE: its number
+    std::string fifo;                 // WRITE, if another program brings the bytes
+    void reset();
+    // Hands over the registration of a writer: whoever takes it removes it. 0: there is none.
+    uint64_t take_writer(const std::string &of);
+    ~Pending() { reset(); }
+};
+Pending &pending();
+
+}  // namespace kist
