@@ -49,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kist_toml", run: kist_toml::load },
     Target { name: "http_headers", run: http::headers },
     Target { name: "http_address", run: http::address },
+    Target { name: "tpc_text", run: http::tpc_text },
     Target { name: "iscsi_pdu", run: iscsi_wire::pdu },
     Target { name: "iscsi_text", run: iscsi_wire::text },
     Target { name: "iscsi_login", run: iscsi_wire::login },

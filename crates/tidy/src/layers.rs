@@ -47,7 +47,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "authority",
         ],
     ),
-    ("below the doors", &["wire", "transfer"]),
+    ("below the doors", &["wire", "transfer", "tpc"]),
     (DOORS, &["s3", "door"]),
     ("program", &["terminal", "client", "config", "bench", "kist"]),
     ("tests", &TEST_CRATES),
@@ -67,9 +67,10 @@ const CORE_PAIRS: [(&str, &str, &str); 5] = [
 ];
 
 /// Crates that know no others of ours but these, tests included, each with its reason.
-const NARROW: [(&str, &[&str], &str); 2] = [
+const NARROW: [(&str, &[&str], &str); 3] = [
     ("terminal", &["base"], "what a command says is not about servers"),
     ("client", &["base", "wire", "terminal"], "a client runs where nothing of a server is"),
+    ("tpc", &["base"], "what speaks to strangers' servers does not reach the engine"),
 ];
 
 /// Crates that exist for tests alone: only those behind them in this list may depend on them, and they may
@@ -86,13 +87,13 @@ const TOOLS: [&str; 1] = ["tidy"];
 const OUTSIDE: [(&str, &[&str]); 15] = [
     ("axum", &["door"]),
     ("heed", &["store"]),
-    ("http", &["door", "s3"]),
-    ("http-body-util", &["door", "s3", "transfer"]),
-    ("hyper", &["door", "s3", "transfer"]),
-    ("hyper-util", &["door"]),
+    ("http", &["door", "s3", "tpc"]),
+    ("http-body-util", &["door", "s3", "transfer", "tpc"]),
+    ("hyper", &["door", "s3", "transfer", "tpc"]),
+    ("hyper-util", &["door", "tpc"]),
     ("io-uring", &["drive", "disk_load"]),
     ("quick-xml", &["ltfs", "door"]),
-    ("rustls", &["door", "client"]),
+    ("rustls", &["door", "client", "tpc"]),
     ("s3s", &["s3"]),
     (
         "serde",
@@ -136,8 +137,8 @@ const OUTSIDE: [(&str, &[&str]); 15] = [
             "black_box",
         ],
     ),
-    ("tokio", &["door", "s3", "transfer", "kist"]),
-    ("tokio-rustls", &["door"]),
+    ("tokio", &["door", "s3", "transfer", "tpc", "kist"]),
+    ("tokio-rustls", &["door", "tpc"]),
     ("toml", &["mechanics", "quantity", "planner", "scenario", "config", "authority", "kist", "tidy"]),
 ];
 
