@@ -33,6 +33,12 @@ impl<E: ?Sized> Deref for Guard<E> {
 }
 
 impl<E: ?Sized> Guard<E> {
+    /// Who lets people in.
+    #[must_use]
+    pub fn authority(&self) -> &Arc<Authority> {
+        &self.authority
+    }
+
     /// Guards an engine for those whom this authority lets in.
     #[must_use]
     pub fn new(authority: Arc<Authority>, engine: Arc<E>) -> Self {

@@ -11,12 +11,12 @@ use base::{ArchivePath, ByteCount};
 use identity::Acl;
 
 use crate::admin::{Door, Reply};
-use crate::audit::Call;
 use crate::engine::Engine;
 use crate::json::JsonBody;
 use crate::parameters::Parameters;
-use crate::percent::bad_path;
-use crate::problem::Refusal;
+use entrance::Call;
+use entrance::Refusal;
+use entrance::percent::bad_path;
 
 type Caller = Extension<Arc<Call>>;
 

@@ -12,17 +12,17 @@ use axum::{Extension, Json};
 use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Timestamp, Vid};
 use catalogue::Attributes;
 
-use crate::audit::Call;
 use crate::convert;
 use crate::engine::Engine;
 use crate::foresee::outlook_reply;
 use crate::json::{JsonBody, ReleaseInput, SelectionInput};
 use crate::parameters::Parameters;
-use crate::percent::bad_path;
-use crate::problem::{Kind, Refusal};
 use crate::put::{parse_mode, parse_mtime};
 use crate::shared::Asked;
 use crate::works::Answer;
+use entrance::Call;
+use entrance::percent::bad_path;
+use entrance::{Kind, Refusal};
 
 /// For how long files of a request are pinned if the client does not say.
 const PIN_DEFAULT: Duration = Duration::from_secs(86_400);

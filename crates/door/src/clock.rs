@@ -8,11 +8,11 @@ use axum::{Extension, Json};
 use base::Timestamp;
 use wire::{AcceptClockBody, ClockReply, TimeMoveReply};
 
-use crate::audit::Call;
-use crate::headers::precise;
 use crate::json::JsonBody;
-use crate::problem::Refusal;
 use crate::shared::Asked;
+use entrance::Call;
+use entrance::Refusal;
+use entrance::headers::precise;
 
 pub(crate) async fn clock(shared: Asked) -> Result<Json<ClockReply>, Refusal> {
     shared.call(|engine| Ok(Json(reply(&engine.clock_info()?)))).await

@@ -9,7 +9,7 @@ use base::{ArchivePath, RequestId, Timestamp, Uuid, Vid};
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState};
 
 use crate::foresee;
-use crate::headers::precise;
+use entrance::headers::precise;
 
 /// The word for a locality.
 pub(crate) fn locality_word(locality: Locality) -> &'static str {

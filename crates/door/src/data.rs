@@ -10,12 +10,12 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base::ArchivePath;
 
-use crate::audit::Call;
 use crate::get::{get, head};
-use crate::percent::archive_path;
-use crate::problem::Refusal;
 use crate::put::put;
 use crate::shared::Asked;
+use entrance::Call;
+use entrance::Refusal;
+use entrance::percent::archive_path;
 
 const METHODS: &str = "GET, HEAD, PUT, DELETE";
 
@@ -33,7 +33,7 @@ pub(crate) async fn data(
     Extension(call): Extension<Arc<Call>>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let path = archive_path(request.uri().path())?;
+    let path = archive_path(below(request.uri().path()))?;
     let (parts, body) = request.into_parts();
     let asked = DataRequest { path, headers: parts.headers, body, call };
     match parts.method {
@@ -43,6 +43,11 @@ pub(crate) async fn data(
         Method::DELETE => delete(&shared, asked).await,
         _ => Err(Refusal::method(METHODS)),
     }
+}
+
+/// The part of an address behind `/data`.
+pub(crate) fn below(path: &str) -> &str {
+    path.strip_prefix("/data").unwrap_or(path)
 }
 
 async fn delete(shared: &Asked, asked: DataRequest) -> Result<Response, Refusal> {

@@ -13,12 +13,12 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use catalogue::DriveSlot;
 
-use crate::audit::Call;
-use crate::headers::precise;
 use crate::json::JsonBody;
-use crate::problem::Refusal;
 use crate::shared::Asked;
 use crate::upkeep::drive_id;
+use entrance::Call;
+use entrance::Refusal;
+use entrance::headers::precise;
 
 type Caller = Extension<Arc<Call>>;
 type PathPart = Result<Path<String>, PathRejection>;

@@ -10,7 +10,7 @@ use base::{RequestId, Vid};
 use crate::Engine;
 use crate::admin::{Door, Reply};
 use crate::parameters::Parameters;
-use crate::problem::{Kind, Refusal};
+use entrance::{Kind, Refusal};
 
 /// Names that are named where one is not there.
 const ALIKE_MAX: usize = 5;

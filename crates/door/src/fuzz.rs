@@ -3,9 +3,9 @@
 use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, HeaderValue};
 
-use crate::headers;
 use crate::parameters::Parameters;
-use crate::percent::{archive_path, decode, encode};
+use entrance::headers;
+use entrance::percent::{archive_path, decode, encode};
 
 /// Header values: the first eight bytes are the size of a file, the rest is the value.
 ///

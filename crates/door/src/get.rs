@@ -14,14 +14,14 @@ use base::ArchivePath;
 use catalogue::FileKind;
 use transfer::{Content, Opened};
 
-use crate::audit::Call;
 use crate::convert::locality_word;
 use crate::data::DataRequest;
 use crate::engine::Engine;
-use crate::headers::{Range, http_date, names_tag, precise, range};
-use crate::percent;
-use crate::problem::{Kind, Refusal, unsatisfied};
 use crate::shared::Asked;
+use entrance::Call;
+use entrance::headers::{Range, http_date, names_tag, precise, range};
+use entrance::percent;
+use entrance::{Kind, Refusal, unsatisfied};
 
 /// Says what `GET` would say, also of a file that is on tape only.
 pub(crate) async fn head(shared: &Asked, asked: DataRequest) -> Result<Response, Refusal> {

@@ -11,10 +11,10 @@ use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use transfer::{Holder, Pace, Place};
 
-use crate::audit::Call;
-use crate::percent::bad_path;
-use crate::problem::{Kind, Refusal};
 use crate::shared::Shared;
+use entrance::Call;
+use entrance::percent::bad_path;
+use entrance::{Kind, Refusal};
 
 /// A JSON body not yet parsed, with its share of the memory for large ones.
 pub(crate) struct JsonBody {

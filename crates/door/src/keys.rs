@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use authority::{KeyError, KeyInfo, KeyRequest, Refusing};
+use authority::{KeyInfo, KeyRequest};
 use axum::body::Body;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
@@ -11,11 +11,11 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 
 use crate::admin::no_such_part;
-use crate::audit::Call;
-use crate::headers::precise;
 use crate::json::JsonBody;
-use crate::problem::{Kind, Refusal};
 use crate::shared::Asked;
+use entrance::Call;
+use entrance::Refusal;
+use entrance::headers::precise;
 
 type Caller = Extension<Arc<Call>>;
 type PathPart = Result<Path<String>, PathRejection>;
@@ -94,20 +94,5 @@ fn reply(key: &KeyInfo) -> wire::KeyReply {
         created: precise(key.created),
         expires: key.expires.map(precise),
         disabled: key.is_disabled,
-    }
-}
-
-impl From<Refusing> for Refusal {
-    fn from(error: Refusing) -> Self {
-        let kind = match &error {
-            Refusing::Denied(_) => Kind::Forbidden,
-            Refusing::Key(KeyError::Name(_) | KeyError::Expires) => Kind::BadRequest,
-            Refusing::Key(KeyError::NoSuchKey(_)) => Kind::NotFound,
-            Refusing::Key(KeyError::Limit { .. }) => Kind::Limit,
-            Refusing::Audit(_) => Kind::ServerFull,
-            Refusing::Key(KeyError::NoEntropy) => Kind::Unavailable,
-            _ => Kind::Internal,
-        };
-        Refusal::new(kind, error.to_string())
     }
 }

@@ -2,8 +2,6 @@
 
 mod access;
 mod admin;
-mod audit;
-mod auth;
 mod certificates;
 mod client_ca;
 mod clock;
@@ -17,7 +15,6 @@ mod foresee;
 pub mod fuzz;
 mod get;
 mod guard;
-mod headers;
 mod http2;
 mod json;
 mod keys;
@@ -26,8 +23,6 @@ mod machine_health;
 mod metrics;
 mod openapi;
 mod parameters;
-mod percent;
-mod problem;
 mod protection;
 mod put;
 mod removals;

@@ -10,9 +10,9 @@ use crate::admin::no_such_part;
 use crate::convert::drive_reply;
 use crate::engine::Engine;
 use crate::parameters::Parameters;
-use crate::problem::Refusal;
 use crate::report::order_reply;
 use crate::shared::Asked;
+use entrance::Refusal;
 
 pub(crate) async fn report(
     shared: Asked,

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use base::ArchivePath;
 
-use crate::percent::{bad_path, decode};
-use crate::problem::Refusal;
+use entrance::Refusal;
+use entrance::percent::{bad_path, decode};
 
 /// The parameters of one request.
 #[derive(Debug)]

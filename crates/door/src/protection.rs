@@ -9,10 +9,10 @@ use wire::{
     BackupReply, ChangeLogReply, QuarantineEndReply, QuarantineLeftReply, QuarantineReply, SnapshotReply,
 };
 
-use crate::audit::Call;
-use crate::headers::precise;
-use crate::problem::Refusal;
 use crate::shared::Asked;
+use entrance::Call;
+use entrance::Refusal;
+use entrance::headers::precise;
 
 type Door = Asked;
 type Caller = Extension<Arc<Call>>;

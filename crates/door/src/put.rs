@@ -18,12 +18,12 @@ use catalogue::Attributes;
 use hyper::body::Body as _;
 use transfer::{Fault, LowestRate, Paced, Reply, Source, WHOLE_BYTES_MAX, gather, next_bytes, on_thread};
 
-use crate::audit::Call;
 use crate::convert::put_reply;
 use crate::data::{DataRequest, refuse_unsupported};
-use crate::headers::{digest, flag, mode, single, text, time};
-use crate::problem::{Kind, Refusal};
 use crate::shared::Asked;
+use entrance::Call;
+use entrance::headers::{digest, flag, mode, single, text, time};
+use entrance::{Kind, Refusal};
 
 /// Longest name of an owner or group.
 const OWNER_BYTES_MAX: usize = 64;

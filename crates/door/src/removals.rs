@@ -11,11 +11,11 @@ use axum::{Extension, Json};
 use base::{ArchivePath, DirId};
 
 use crate::admin::no_such_part;
-use crate::audit::Call;
 use crate::json::JsonBody;
-use crate::percent::bad_path;
-use crate::problem::Refusal;
 use crate::shared::Asked;
+use entrance::Call;
+use entrance::Refusal;
+use entrance::percent::bad_path;
 use wire::{RemovalBody, RemovalReply};
 
 pub(crate) async fn remove(

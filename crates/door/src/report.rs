@@ -6,8 +6,8 @@ use axum::extract::RawQuery;
 use base::Duration;
 
 use crate::parameters::Parameters;
-use crate::problem::Refusal;
 use crate::shared::Asked;
+use entrance::Refusal;
 
 /// The window if the client names none.
 const SINCE_DEFAULT: Duration = Duration::from_secs(86_400);

@@ -20,7 +20,6 @@ use crate::keys;
 use crate::machine_health;
 use crate::metrics;
 use crate::openapi;
-use crate::problem::{Kind, Refusal};
 use crate::protection;
 use crate::removals;
 use crate::report;
@@ -29,6 +28,7 @@ use crate::tapes;
 use crate::upkeep;
 use crate::usage_report;
 use crate::works;
+use entrance::{Kind, Refusal};
 
 /// The routes of one door.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {

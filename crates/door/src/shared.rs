@@ -7,13 +7,13 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use tokio::task::spawn_blocking;
 
-use crate::audit::Call;
 use crate::engine::Engine;
 use crate::limits::Limits;
 use crate::metrics::RequestCounts;
-use crate::problem::{Kind, Refusal};
 use crate::works::Works;
 use authority::Guard;
+use entrance::Call;
+use entrance::{Kind, Refusal};
 use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
 
 /// One for each door.
@@ -83,7 +83,8 @@ impl FromRequestParts<Arc<Shared>> for Asked {
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Refusal> {
         let call = parts.extensions.get::<Arc<Call>>();
         let call = call.ok_or_else(|| Refusal::new(Kind::Unauthorized, "nobody has come in"))?;
-        Ok(Asked { shared: shared.clone(), engine: call.engine.clone(), holder: call.holder() })
+        let engine = shared.authority.enter_from(&call.principal, call.peer);
+        Ok(Asked { shared: shared.clone(), engine, holder: call.holder() })
     }
 }
 

@@ -14,13 +14,13 @@ use base::Vid;
 use std::sync::Arc;
 
 use crate::admin::no_such_part;
-use crate::audit::Call;
 use crate::engine::Engine;
 use crate::foresee::reason_reply;
 use crate::json::JsonBody;
-use crate::problem::Refusal;
 use crate::shared::Asked;
 use crate::works::Answer;
+use entrance::Call;
+use entrance::Refusal;
 
 type Door = Asked;
 type Caller = Extension<Arc<Call>>;

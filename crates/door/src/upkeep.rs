@@ -15,14 +15,14 @@ use axum::response::Response;
 use axum::{Extension, Json};
 use base::PercentPoints;
 
-use crate::audit::Call;
 use crate::engine::Engine;
-use crate::headers::precise;
 use crate::json::JsonBody;
 use crate::parameters::Parameters;
-use crate::problem::Refusal;
 use crate::shared::Asked;
 use crate::works::Answer;
+use entrance::Call;
+use entrance::Refusal;
+use entrance::headers::precise;
 
 /// How far apart drives may be at the end of a rebalance if nothing is said.
 const REBALANCE_TO: u8 = 5;

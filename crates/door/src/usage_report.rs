@@ -13,12 +13,12 @@ use usage::{
     CacheLife, ClassUsage, Count, Daily, Moved, Movement, Peak, QUANTILES, Residency, Sizes, Spans, Usage,
 };
 
-use crate::audit::Call;
 use crate::engine::Engine;
 use crate::parameters::Parameters;
-use crate::problem::Refusal;
 use crate::shared::Asked;
 use crate::works::{Answer, Steps};
+use entrance::Call;
+use entrance::Refusal;
 
 /// The window if the client names none.
 const SINCE_DEFAULT: Duration = Duration::from_secs(30 * 86_400);

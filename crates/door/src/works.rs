@@ -20,10 +20,10 @@ use tokio::sync::oneshot;
 use transfer::{Holder, Pace, Place, Places, Transfers};
 
 use crate::admin::no_such_part;
-use crate::audit::Call;
 use crate::engine::Engine;
-use crate::problem::{Kind, Refusal};
 use crate::shared::{Asked, lost_thread};
+use entrance::Call;
+use entrance::{Kind, Refusal};
 use wire::WorkReply;
 
 /// Ended calls that are remembered; those that ended first are forgotten first. An answer has at most some

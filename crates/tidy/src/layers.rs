@@ -47,7 +47,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "authority",
         ],
     ),
-    ("below the doors", &["wire", "transfer", "tpc"]),
+    ("below the doors", &["wire", "transfer", "entrance", "tpc"]),
     (DOORS, &["s3", "door"]),
     ("program", &["terminal", "client", "config", "bench", "kist"]),
     ("tests", &TEST_CRATES),
@@ -84,15 +84,16 @@ const TOOLS: [&str; 1] = ["tidy"];
 /// the doors, one driver knows the embedded engine, one the kernel's queues. The program runs the door's
 /// runtime and speaks JSON as a client. The mechanics read the data files of drives and media, planner and
 /// scenario what is asked of planner and twin.
-const OUTSIDE: [(&str, &[&str]); 15] = [
+const OUTSIDE: [(&str, &[&str]); 16] = [
     ("axum", &["door"]),
     ("heed", &["store"]),
-    ("http", &["door", "s3", "tpc"]),
-    ("http-body-util", &["door", "s3", "transfer", "tpc"]),
-    ("hyper", &["door", "s3", "transfer", "tpc"]),
+    ("axum-core", &["entrance"]),
+    ("http", &["door", "s3", "entrance", "webdav", "tpc"]),
+    ("http-body-util", &["door", "s3", "transfer", "webdav", "tpc"]),
+    ("hyper", &["door", "s3", "transfer", "webdav", "tpc"]),
     ("hyper-util", &["door", "tpc"]),
     ("io-uring", &["drive", "disk_load"]),
-    ("quick-xml", &["ltfs", "door"]),
+    ("quick-xml", &["ltfs", "door", "webdav"]),
     ("rustls", &["door", "client", "tpc"]),
     ("s3s", &["s3"]),
     (
@@ -124,8 +125,10 @@ const OUTSIDE: [(&str, &[&str]); 15] = [
         "serde_json",
         &[
             "wire",
+            "entrance",
             "door",
             "s3",
+            "webdav",
             "terminal",
             "client",
             "bench",
@@ -137,7 +140,7 @@ const OUTSIDE: [(&str, &[&str]); 15] = [
             "black_box",
         ],
     ),
-    ("tokio", &["door", "s3", "transfer", "tpc", "kist"]),
+    ("tokio", &["door", "s3", "webdav", "transfer", "entrance", "kist", "tpc"]),
     ("tokio-rustls", &["door", "tpc"]),
     ("toml", &["mechanics", "quantity", "planner", "scenario", "config", "authority", "kist", "tidy"]),
 ];

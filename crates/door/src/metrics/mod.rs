@@ -8,8 +8,8 @@ mod requests;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
-use crate::problem::{Kind, Refusal};
 use crate::shared::Asked;
+use entrance::{Kind, Refusal};
 use page::Page;
 pub(crate) use requests::{RequestCounts, watch, watch_native};
 

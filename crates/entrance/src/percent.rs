@@ -9,7 +9,7 @@ use crate::problem::{Kind, Refusal};
 const HEADER_TEXT: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%').add(b',').add(b';').add(b'\\');
 
 /// Decodes once. `None` if a percent sign is not followed by two hexadecimal digits.
-pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
+pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.iter();
     while let Some(&byte) = rest.next() {
@@ -25,13 +25,15 @@ pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Encodes a text for a header value.
-pub(crate) fn encode(text: &str) -> String {
+pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, HEADER_TEXT).to_string()
 }
 
-/// The archive path in the path of a request, behind `/data`.
-pub(crate) fn archive_path(raw: &str) -> Result<ArchivePath, Refusal> {
-    let rest = raw.strip_prefix("/data").unwrap_or(raw);
+/// The archive path in the path of a request: what stands behind the place where the namespace begins.
+///
+/// # Errors
+/// [`Kind::BadPath`].
+pub fn archive_path(rest: &str) -> Result<ArchivePath, Refusal> {
     if rest.is_empty() {
         return Ok(ArchivePath::root());
     }
@@ -43,7 +45,7 @@ pub(crate) fn archive_path(raw: &str) -> Result<ArchivePath, Refusal> {
 }
 
 /// A path that the engine's canonicaliser refused.
-pub(crate) fn bad_path(error: NameError) -> Refusal {
+pub fn bad_path(error: NameError) -> Refusal {
     Refusal::new(Kind::BadPath, error.to_string())
 }
 
@@ -55,44 +57,44 @@ mod tests {
     #[test]
     fn hostile_paths_are_refused() {
         for bad in [
-            "/data/a/../b",
-            "/data/%2e%2e/b",
-            "/data/a/%2E%2E",
-            "/data/..%2fetc",
-            "/data/./a",
-            "/data//a",
-            "/data/a//b",
-            "/data/a/",
-            "/data/a%00b",
-            "/data/%ff%fe",
-            "/data/a%",
-            "/data/a%2",
-            "/data/a%zz",
-            "/data/.kist/x",
-            "/dataX",
+            "/a/../b",
+            "/%2e%2e/b",
+            "/a/%2E%2E",
+            "/..%2fetc",
+            "/./a",
+            "//a",
+            "/a//b",
+            "/a/",
+            "/a%00b",
+            "/%ff%fe",
+            "/a%",
+            "/a%2",
+            "/a%zz",
+            "/.kist/x",
+            "dataX",
         ] {
             assert_eq!(archive_path(bad).unwrap_err().kind(), Kind::BadPath, "{bad}");
         }
-        let long = format!("/data/{}", "a".repeat(256));
+        let long = format!("/{}", "a".repeat(256));
         assert!(archive_path(&long).unwrap_err().detail().contains("limit is 255"));
-        let deep = format!("/data{}", "/a".repeat(2049));
+        let deep = "/a".repeat(2049);
         assert!(archive_path(&deep).unwrap_err().detail().contains("limit is 4096"));
     }
 
     #[test]
     fn decoding_happens_once() {
-        assert_eq!(archive_path("/data/%2541").unwrap().as_str(), "/%41");
-        assert_eq!(archive_path("/data/%252e%252e").unwrap().as_str(), "/%2e%2e");
-        assert_eq!(archive_path("/data").unwrap().as_str(), "/");
-        assert_eq!(archive_path("/data/").unwrap().as_str(), "/");
-        assert_eq!(archive_path("/data/a%20b/%C3%A9+").unwrap().as_str(), "/a b/é+");
-        assert_eq!(archive_path(&format!("/data{}", "/a".repeat(2048))).unwrap().as_str().len(), 4096);
+        assert_eq!(archive_path("/%2541").unwrap().as_str(), "/%41");
+        assert_eq!(archive_path("/%252e%252e").unwrap().as_str(), "/%2e%2e");
+        assert_eq!(archive_path("").unwrap().as_str(), "/");
+        assert_eq!(archive_path("/").unwrap().as_str(), "/");
+        assert_eq!(archive_path("/a%20b/%C3%A9+").unwrap().as_str(), "/a b/é+");
+        assert_eq!(archive_path(&"/a".repeat(2048)).unwrap().as_str().len(), 4096);
     }
 
     proptest! {
         #[test]
         fn no_path_escapes(raw in "(/|%2[eEfF]|%00|\\.|%|[a-z%0-9]|é|%ff){0,40}") {
-            if let Ok(path) = archive_path(&format!("/data/{raw}")) {
+            if let Ok(path) = archive_path(&format!("/{raw}")) {
                 let good = |c: &str| !c.is_empty() && c != "." && c != ".." && !c.contains('\0');
                 prop_assert!(path.is_root() || path.as_str()[1..].split('/').all(good));
             }

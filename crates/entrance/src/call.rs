@@ -8,25 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use authority::Allowance;
-use axum::http::{Method, StatusCode};
+use http::{Method, StatusCode};
 use identity::Caller;
 use tracing::Level;
 use transfer::{Holder, Pace};
 
-use crate::engine::Engine;
-
 /// The target of the lines, to send them to a log of their own.
 const TARGET: &str = "audit";
-/// Below this each request is about one file.
-const FILES: &str = "/data/";
 
 /// One request of a principal; it counts against the principal's allowance as long as anything of it is
 /// alive.
-pub(crate) struct Call {
+pub struct Call {
     /// Who.
     pub principal: Arc<Caller>,
-    /// The engine as they may use it.
-    pub engine: Arc<dyn Engine>,
     /// Their address.
     pub peer: Option<SocketAddr>,
     /// How fast the client has to be.
@@ -41,53 +35,56 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn new(
         principal: Arc<Caller>,
-        engine: Arc<dyn Engine>,
         peer: Option<SocketAddr>,
         allowance: Allowance,
         pace: Pace,
     ) -> Self {
         let (received, subject) = (AtomicU64::new(0), Mutex::default());
-        Call { principal, engine, peer, pace, received, subject, _allowance: allowance }
+        Call { principal, peer, pace, received, subject, _allowance: allowance }
     }
 
     /// Who gets places for it.
-    pub(crate) fn holder(&self) -> Holder {
+    #[must_use]
+    pub fn holder(&self) -> Holder {
         Holder { caller: self.principal.name.clone(), connection: self.peer, pace: self.pace.clone() }
     }
 
     /// Counts bytes of the body.
-    pub(crate) fn received(&self, bytes: usize) {
+    pub fn received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// What the request is about, as far as it was named.
-    pub(crate) fn subject(&self) -> String {
+    #[must_use]
+    pub fn subject(&self) -> String {
         self.subject.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Names what the request is about, where its address does not.
-    pub(crate) fn about(&self, subject: String) {
+    pub fn about(&self, subject: String) {
         *self.subject.lock().unwrap_or_else(PoisonError::into_inner) = subject;
     }
 }
 
 /// Writes the line at the latest when it is dropped: a client that goes away is not forgotten.
-pub(crate) struct AuditLine {
+pub struct AuditLine {
     call: Arc<Call>,
     method: Method,
     path: String,
-    peer: Option<SocketAddr>,
+    is_of_one_file: bool,
     begun: Instant,
     status: Option<StatusCode>,
 }
 
 impl AuditLine {
-    pub(crate) fn begin(call: Arc<Call>, method: Method, path: String, peer: Option<SocketAddr>) -> Self {
-        AuditLine { call, method, path, peer, begun: Instant::now(), status: None }
+    /// A request begins. `is_of_one_file`: it is one of very many, and needs no line if it goes well.
+    #[must_use]
+    pub fn begin(call: Arc<Call>, method: Method, path: String, is_of_one_file: bool) -> Self {
+        AuditLine { call, method, path, is_of_one_file, begun: Instant::now(), status: None }
     }
 
     /// The request was answered.
-    pub(crate) fn end(mut self, status: StatusCode) {
+    pub fn end(mut self, status: StatusCode) {
         self.status = Some(status);
     }
 }
@@ -97,14 +94,14 @@ impl Drop for AuditLine {
         if matches!(self.method, Method::GET | Method::HEAD) {
             return;
         }
-        if is_routine(&self.path, self.status) && !tracing::enabled!(target: TARGET, Level::DEBUG) {
+        if self.is_of_one_file && went_well(self.status) && !tracing::enabled!(target: TARGET, Level::DEBUG) {
             return;
         }
         let subject = self.call.subject();
         tracing::info!(
             target: TARGET,
             principal = %self.call.principal.label(),
-            peer = self.peer.map(tracing::field::display),
+            peer = self.call.peer.map(tracing::field::display),
             method = %self.method,
             path = %self.path,
             subject = ?subject,
@@ -117,9 +114,8 @@ impl Drop for AuditLine {
     }
 }
 
-/// Whether it is one of very many, and went well.
-fn is_routine(path: &str, status: Option<StatusCode>) -> bool {
-    path.starts_with(FILES) && status.is_some_and(|status| status.is_success())
+fn went_well(status: Option<StatusCode>) -> bool {
+    status.is_some_and(|status| status.is_success())
 }
 
 /// A request without a valid key, or above an allowance.
@@ -141,15 +137,14 @@ mod tests {
     /// Story: a million puts made 185 MB of the server's log.
     #[test]
     fn files_that_come_and_go_make_no_lines() {
-        for (path, status, routine) in [
-            ("/data/a/b", Some(StatusCode::CREATED), true),
-            ("/data/a/b", Some(StatusCode::NO_CONTENT), true),
-            ("/data/a/b", Some(StatusCode::SERVICE_UNAVAILABLE), false),
-            ("/data/a/b", Some(StatusCode::FORBIDDEN), false),
-            ("/data/a/b", None, false),
-            ("/api/v1/evict", Some(StatusCode::OK), false),
+        for (status, well) in [
+            (Some(StatusCode::CREATED), true),
+            (Some(StatusCode::NO_CONTENT), true),
+            (Some(StatusCode::SERVICE_UNAVAILABLE), false),
+            (Some(StatusCode::FORBIDDEN), false),
+            (None, false),
         ] {
-            assert_eq!(is_routine(path, status), routine, "{path} {status:?}");
+            assert_eq!(went_well(status), well, "{status:?}");
         }
     }
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use authority::{Authority, ClientCertificate};
-use axum::extract::Request;
-use axum::http::header::AUTHORIZATION;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
 use identity::{Caller, How};
 
 use crate::headers::single;
 
 /// Why a request has nobody behind it, for the log only.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct NotIn {
+pub struct NotIn {
     /// With what somebody tried.
     pub how: How,
     /// What is wrong with it.
@@ -19,12 +19,15 @@ pub(crate) struct NotIn {
 }
 
 /// Whose request it is. A header that is no good is not made good by a certificate.
-pub(crate) fn come_in(authority: &Authority, request: &Request) -> Result<Arc<Caller>, NotIn> {
+///
+/// # Errors
+/// Says what is wrong with the credential, or that there is none.
+pub fn come_in(authority: &Authority, request: &Parts) -> Result<Arc<Caller>, NotIn> {
     let not_in = |how, why: &str| NotIn { how, why: why.to_owned() };
-    let header = single(request.headers(), &AUTHORIZATION)
+    let header = single(&request.headers, &AUTHORIZATION)
         .map_err(|_| not_in(How::Nothing, "the header Authorization comes twice"))?;
     let Some(value) = header else {
-        let Some(ClientCertificate(der)) = request.extensions().get::<ClientCertificate>() else {
+        let Some(ClientCertificate(der)) = request.extensions.get::<ClientCertificate>() else {
             return Err(not_in(How::Nothing, "no credential"));
         };
         let caller = authority.certificate(der);

@@ -1,8 +1,8 @@
-//! Header values of the data door: ranges, digests, entity tags, times and texts. Every parser takes any
+//! Header values: ranges, digests, entity tags, times and texts. Every parser takes any
 //! bytes.
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use base::{Adler32, Timestamp};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::percent::decode;
 use crate::problem::Refusal;
@@ -12,7 +12,7 @@ const TEXT_BYTES_MAX: usize = 4095;
 
 /// Which bytes a `Range` header asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Range {
+pub enum Range {
     /// All: no range, several ones, or one that is malformed (RFC 9110, 14.2 lets a server ignore those).
     Whole,
     /// This part, not empty and within the file.
@@ -27,7 +27,7 @@ pub(crate) enum Range {
 }
 
 /// Reads a `Range` header for a file of `size` bytes.
-pub(crate) fn range(value: &[u8], size: u64) -> Range {
+pub fn range(value: &[u8], size: u64) -> Range {
     let Some((first, last)) = std::str::from_utf8(value).ok().and_then(range_bounds) else {
         return Range::Whole;
     };
@@ -66,7 +66,7 @@ fn range_number(text: &str) -> Option<Option<u64>> {
 }
 
 /// The Adler-32 of `Digest` headers (RFC 3230). Other algorithms are ignored.
-pub(crate) fn digest(headers: &HeaderMap) -> Result<Option<Adler32>, Refusal> {
+pub fn digest(headers: &HeaderMap) -> Result<Option<Adler32>, Refusal> {
     let mut found = None;
     for value in headers.get_all("digest") {
         let text = value.to_str().map_err(|_| Refusal::bad("the Digest header is not ASCII"))?;
@@ -89,7 +89,7 @@ pub(crate) fn digest(headers: &HeaderMap) -> Result<Option<Adler32>, Refusal> {
 
 /// Whether a list of entity tags, as of `If-None-Match`, names this one. `weak`: whether `W/"x"` counts as
 /// `"x"`.
-pub(crate) fn names_tag(list: &[u8], tag: &str, weak: bool) -> bool {
+pub fn names_tag(list: &[u8], tag: &str, weak: bool) -> bool {
     let Ok(text) = std::str::from_utf8(list) else { return false };
     text.split(',').map(str::trim).any(|item| {
         item == "*" || item == tag || (weak && item.strip_prefix("W/").is_some_and(|item| item == tag))
@@ -97,10 +97,7 @@ pub(crate) fn names_tag(list: &[u8], tag: &str, weak: bool) -> bool {
 }
 
 /// The only value of a header; `None` if it is absent.
-pub(crate) fn single<'a>(
-    headers: &'a HeaderMap,
-    name: &HeaderName,
-) -> Result<Option<&'a HeaderValue>, Refusal> {
+pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();
     if values.next().is_some() {
@@ -110,7 +107,7 @@ pub(crate) fn single<'a>(
 }
 
 /// A text of percent-encoded UTF-8, at most `limit` bytes; `None` if the header is absent.
-pub(crate) fn text(headers: &HeaderMap, name: &'static str, limit: usize) -> Result<Option<String>, Refusal> {
+pub fn text(headers: &HeaderMap, name: &'static str, limit: usize) -> Result<Option<String>, Refusal> {
     let name = HeaderName::from_static(name);
     let Some(value) = single(headers, &name)? else { return Ok(None) };
     let text = decode(value.as_bytes())
@@ -130,7 +127,7 @@ pub(crate) fn text(headers: &HeaderMap, name: &'static str, limit: usize) -> Res
 }
 
 /// `true` or `false`; `None` if the header is absent.
-pub(crate) fn flag(headers: &HeaderMap, name: &'static str) -> Result<Option<bool>, Refusal> {
+pub fn flag(headers: &HeaderMap, name: &'static str) -> Result<Option<bool>, Refusal> {
     match text(headers, name, TEXT_BYTES_MAX)?.as_deref() {
         None => Ok(None),
         Some("true") => Ok(Some(true)),
@@ -140,14 +137,14 @@ pub(crate) fn flag(headers: &HeaderMap, name: &'static str) -> Result<Option<boo
 }
 
 /// Permission bits in octal. `None` if malformed or above 7777.
-pub(crate) fn mode(text: &str) -> Option<u32> {
+pub fn mode(text: &str) -> Option<u32> {
     let well_formed = (1..=5).contains(&text.len()) && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
     well_formed.then(|| u32::from_str_radix(text, 8).ok()).flatten().filter(|mode| *mode <= 0o7777)
 }
 
 /// A time as RFC 3339, or as seconds since 1970 with up to nine decimals. `None` if malformed or not between
 /// 1677-09-21T00:12:43.145224192Z and 2262-04-11T23:47:16.854775807Z, in UTC and in the zone that it names.
-pub(crate) fn time(text: &str) -> Option<Timestamp> {
+pub fn time(text: &str) -> Option<Timestamp> {
     if text.contains('T') || text.contains('t') { rfc3339(text) } else { seconds(text) }
 }
 
@@ -218,7 +215,7 @@ fn number(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<i64> {
 }
 
 /// A time as `Last-Modified` wants it. `None` outside of the years 1 to 9999.
-pub(crate) fn http_date(at: Timestamp) -> Option<HeaderValue> {
+pub fn http_date(at: Timestamp) -> Option<HeaderValue> {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -230,7 +227,7 @@ pub(crate) fn http_date(at: Timestamp) -> Option<HeaderValue> {
 }
 
 /// A time as RFC 3339 with its nanoseconds, if it has any.
-pub(crate) fn precise(at: Timestamp) -> String {
+pub fn precise(at: Timestamp) -> String {
     let nanos = at.0.rem_euclid(1_000_000_000);
     let whole = at.to_string();
     match whole.strip_suffix('Z') {

@@ -1,9 +1,12 @@
 //! Errors as RFC 9457 problem details: one table from the engine's errors to status words and HTTP.
 
 use archive::{ArchiveError, ErrorKind};
-use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use authority::{KeyError, Refusing};
+use axum_core::response::{IntoResponse, Response};
+use http::header::{
+    ALLOW, CONTENT_RANGE, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, StatusCode};
 use transfer::Fault;
 
 use wire::Problem;
@@ -19,13 +22,13 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $word:literal $status:ident;)*) => {
         /// The status words. They never change; new ones may come.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub(crate) enum Kind {
+        pub enum Kind {
             $($(#[$doc])* $name,)*
         }
 
         impl Kind {
             /// The word and the HTTP status.
-            pub(crate) fn word_and_status(self) -> (&'static str, StatusCode) {
+            pub fn word_and_status(self) -> (&'static str, StatusCode) {
                 match self {
                     $(Kind::$name => ($word, StatusCode::$status),)*
                 }
@@ -33,7 +36,7 @@ macro_rules! kinds {
 
             /// All of them, for the test that compares them with the document.
             #[cfg(test)]
-            pub(crate) const ALL: &[Kind] = &[$(Kind::$name,)*];
+            const ALL: &[Kind] = &[$(Kind::$name,)*];
         }
     };
 }
@@ -127,11 +130,11 @@ impl Kind {
 
 /// A request refused: the word, the sentence and headers.
 #[derive(Clone, Debug)]
-pub(crate) struct Refusal(Box<(Kind, String, HeaderMap)>);
+pub struct Refusal(Box<(Kind, String, HeaderMap)>);
 
 impl Refusal {
     /// A refusal with the headers that its kind calls for.
-    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
         let mut headers = HeaderMap::new();
         match kind {
             Kind::Unavailable
@@ -154,38 +157,45 @@ impl Refusal {
     }
 
     /// The same with a header more.
-    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    #[must_use]
+    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.2.insert(name, value);
         self
     }
 
     /// A method that the URI does not have.
-    pub(crate) fn method(allowed: &'static str) -> Self {
+    pub fn method(allowed: &'static str) -> Self {
         Refusal::new(Kind::Method, format!("this address allows: {allowed}"))
             .with(ALLOW, HeaderValue::from_static(allowed))
     }
 
     /// A malformed request.
-    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+    pub fn bad(detail: impl Into<String>) -> Self {
         Refusal::new(Kind::BadRequest, detail)
     }
 
     /// What its body says.
-    pub(crate) fn problem(&self) -> Problem {
+    pub fn problem(&self) -> Problem {
         let (kind, detail, _) = &*self.0;
         let (word, status) = kind.word_and_status();
         Problem { kind: word.to_owned(), status: status.as_u16(), detail: detail.clone() }
     }
 
+    /// The status of HTTP.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.0.0.word_and_status().1
+    }
+
     /// The status word.
-    #[cfg(test)]
-    pub(crate) fn kind(&self) -> Kind {
+    #[must_use]
+    pub fn kind(&self) -> Kind {
         self.0.0
     }
 
     /// The sentence.
-    #[cfg(test)]
-    pub(crate) fn detail(&self) -> &str {
+    #[must_use]
+    pub fn detail(&self) -> &str {
         &self.0.1
     }
 }
@@ -227,17 +237,30 @@ impl From<ArchiveError> for Refusal {
         }
         let refusal = Refusal::new(kind, error.to_string());
         match error {
-            ArchiveError::RangeBeyondEnd { size, .. } => {
-                refusal.with(axum::http::header::CONTENT_RANGE, unsatisfied(size.0))
-            }
+            ArchiveError::RangeBeyondEnd { size, .. } => refusal.with(CONTENT_RANGE, unsatisfied(size.0)),
             _ => refusal,
         }
     }
 }
 
 /// `Content-Range` of a 416.
-pub(crate) fn unsatisfied(size: u64) -> HeaderValue {
+pub fn unsatisfied(size: u64) -> HeaderValue {
     HeaderValue::from_str(&format!("bytes */{size}")).unwrap_or(HeaderValue::from_static("bytes */*"))
+}
+
+impl From<Refusing> for Refusal {
+    fn from(error: Refusing) -> Self {
+        let kind = match &error {
+            Refusing::Denied(_) => Kind::Forbidden,
+            Refusing::Key(KeyError::Name(_) | KeyError::Expires) => Kind::BadRequest,
+            Refusing::Key(KeyError::NoSuchKey(_)) => Kind::NotFound,
+            Refusing::Key(KeyError::Limit { .. }) => Kind::Limit,
+            Refusing::Audit(_) => Kind::ServerFull,
+            Refusing::Key(KeyError::NoEntropy) => Kind::Unavailable,
+            _ => Kind::Internal,
+        };
+        Refusal::new(kind, error.to_string())
+    }
 }
 
 fn kind_of(error: &ArchiveError) -> Kind {

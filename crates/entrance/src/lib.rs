@@ -1,0 +1,14 @@
+//! What all doors that speak HTTP share beside bodies of files: who comes in with a request, what its headers
+//! say, and refusals in words. S3 has signatures and a language of its own for errors, and shares none of it.
+
+mod call;
+mod credential;
+mod enter;
+pub mod headers;
+pub mod percent;
+mod problem;
+
+pub use call::{AuditLine, Call};
+pub use credential::{NotIn, come_in};
+pub use enter::{enter, uri_fits};
+pub use problem::{Kind, Refusal, unsatisfied};
