@@ -7,10 +7,12 @@ mod connection;
 mod guard;
 mod guarded;
 mod keyring;
+mod macaroons;
 mod notices;
 mod roles;
 mod rule;
 mod seam;
+mod secret_file;
 mod strangers;
 mod transfers;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use authority::{Authority, ClientCertificate};
+use authority::{Authority, ClientCertificate, Peer};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use identity::{Caller, How};
+use identity::{Caller, How, is_like_macaroon};
 
 use crate::headers::single;
 
@@ -40,6 +40,11 @@ pub fn come_in(authority: &Authority, request: &Parts) -> Result<Arc<Caller>, No
     let Some(key) = key.filter(|key| !key.is_empty()) else {
         return Err(not_in(How::Nothing, "the header Authorization is not of the form Bearer KEY"));
     };
-    let how = if key.contains('.') { How::Token } else { How::Key };
-    authority.bearer(key).map_err(|denied| not_in(how, &denied.to_string()))
+    let how = match key {
+        _ if key.contains('.') => How::Token,
+        _ if is_like_macaroon(key) => How::Macaroon,
+        _ => How::Key,
+    };
+    let peer = request.extensions.get::<Peer>().map(|peer| peer.0);
+    authority.bearer(key, peer).map_err(|denied| not_in(how, &denied.to_string()))
 }
