@@ -26,6 +26,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "acl", run: identity_text::acl },
     Target { name: "token", run: identity_text::token },
+    Target { name: "macaroon", run: identity_text::macaroon },
     Target { name: "certificate", run: identity_text::certificate },
     Target { name: "envelope", run: catalogue_bytes::envelope },
     Target { name: "record", run: catalogue_bytes::record },

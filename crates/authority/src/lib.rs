@@ -7,6 +7,8 @@ mod connection;
 mod guard;
 mod guarded;
 mod keyring;
+#[cfg(test)]
+mod macaroon_tests;
 mod macaroons;
 mod notices;
 mod roles;

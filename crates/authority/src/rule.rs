@@ -234,7 +234,7 @@ impl<E: Access + ?Sized> Rule<E> {
     ///
     /// With a macaroon, what its asker would gain counts as if they renamed it themselves: its caveats hide
     /// neither what they would get nor what they have. That others gain needs the right to read with the
-    /// macaroon, too.
+    /// macaroon itself, whoever owns it: who holds one may be one of them.
     fn may_move(
         &self,
         verb: &'static str,
@@ -244,7 +244,7 @@ impl<E: Access + ?Sized> Rule<E> {
         of: RenameOf,
     ) -> Result<(), ArchiveError> {
         let caller = &self.ledger.caller;
-        let is_own = !caller.is_anonymous() && chain.owner == caller.name;
+        let is_own = !caller.is_anonymous() && !caller.is_bounded() && chain.owner == caller.name;
         let target = if chain.is_directory { Target::Directory } else { Target::File };
         let (before, mut after) = (self.chain_in(left)?, self.chain_in(entered)?);
         let expected = (Some(Entry::Directory(of.from_parent)), Some(Entry::Directory(of.to_parent)));

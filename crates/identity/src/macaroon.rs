@@ -22,9 +22,10 @@ use crate::constant_time::same;
 use crate::decision::Target;
 use crate::macaroon::caveat::{Caveat, is_within, rfc3339};
 use crate::macaroon::hmac::{derived, hmac};
-use crate::macaroon::wire::{Parts, decode, encode};
+use crate::macaroon::wire::{Parts, decode};
 use crate::rights::Rights;
 
+pub(crate) use crate::macaroon::wire::encode;
 pub use crate::macaroon::wire::{CAVEATS_MAX, MACAROON_BYTES_MAX};
 
 /// How long a macaroon is valid whose asker says nothing.
