@@ -21,6 +21,16 @@ pub(crate) fn token(data: &[u8]) {
     }
 }
 
+/// Macaroons as they come, and what they say behind a signature.
+pub(crate) fn macaroon(data: &[u8]) {
+    let (which, rest) = split(data);
+    let Ok(text) = std::str::from_utf8(rest) else { return };
+    match which % 2 {
+        0 => identity::fuzz::macaroon(text),
+        _ => identity::fuzz::caveats(text),
+    }
+}
+
 fn scopes(text: &str) {
     let Ok(base) = ArchivePath::new("/vo") else { return };
     for profile in [Profile::Wlcg, Profile::SciTokens] {

@@ -26,6 +26,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "acl", run: identity_text::acl },
     Target { name: "token", run: identity_text::token },
+    Target { name: "macaroon", run: identity_text::macaroon },
     Target { name: "certificate", run: identity_text::certificate },
     Target { name: "envelope", run: catalogue_bytes::envelope },
     Target { name: "record", run: catalogue_bytes::record },
@@ -53,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "http_address", run: http::address },
     Target { name: "tape_rest_body", run: tape_rest::fuzz::body },
     Target { name: "tape_rest_texts", run: tape_rest::fuzz::texts },
+    Target { name: "tpc_text", run: http::tpc_text },
     Target { name: "iscsi_pdu", run: iscsi_wire::pdu },
     Target { name: "iscsi_text", run: iscsi_wire::text },
     Target { name: "iscsi_login", run: iscsi_wire::login },

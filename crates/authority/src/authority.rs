@@ -8,15 +8,17 @@ use std::sync::{Arc, PoisonError};
 use archive::{ArchiveError, HealthProblem};
 use base::{Blake3, Clock, Duration, Timestamp};
 use identity::{
-    Caller, CertificateMapping, How, Issuer, TokenLimits, XrootdEntity, XrootdTrust, certificate_caller,
-    verify_token, xrootd_caller,
+    Caller, CertificateMapping, How, Issuer, Macaroon, MacaroonError, MacaroonRequest, RootSecret,
+    TokenLimits, XrootdEntity, XrootdTrust, certificate_caller, is_like_macaroon, make_macaroon, same,
+    verify_macaroon, verify_token, xrootd_caller,
 };
 use journal::{AuditEntry, Outcome, Room};
 use threads::Mutex;
 
 use crate::audit::Audit;
-use crate::keyring::{AccessKey, KeyError, KeyInfo, KeyRequest, Keyring, NewKey, same};
+use crate::keyring::{AccessKey, KeyError, KeyInfo, KeyRequest, Keyring, NewKey};
 use crate::locks::Locks;
+use crate::macaroons::Secret;
 use crate::notices::Notices;
 use crate::strangers::Strangers;
 
@@ -41,6 +43,8 @@ pub struct AuthoritySettings {
     pub clock: Option<Arc<dyn Clock>>,
     /// Where given-out keys are kept. Without one they are forgotten at the end.
     pub keys_file: Option<PathBuf>,
+    /// Where the secret is kept that macaroons are made with. Without one they end with the process.
+    pub macaroons_file: Option<PathBuf>,
     /// Names and BLAKE3 hashes of admins' keys.
     pub admin_keys: Vec<(String, [u8; 32])>,
     /// By whom and with what one may come in.
@@ -59,6 +63,7 @@ type AdminKeys = Vec<([u8; 32], Arc<Caller>)>;
 pub struct Authority {
     clock: Option<Arc<dyn Clock>>,
     keyring: Keyring,
+    secret: Secret,
     admin_keys: Mutex<Arc<AdminKeys>>,
     identities: Mutex<Arc<Identities>>,
     audit: Option<Arc<Audit>>,
@@ -79,7 +84,8 @@ pub enum Denied {
 impl Default for Authority {
     /// No keys yet, no clock and no audit log.
     fn default() -> Self {
-        Authority::of(Keyring::none(), AuthoritySettings::default())
+        let (secret, settings) = (Secret::none(), AuthoritySettings::default());
+        Authority::of(Keyring::none(), secret, settings)
     }
 }
 
@@ -87,22 +93,32 @@ impl Authority {
     /// With these settings.
     ///
     /// # Errors
-    /// If the file of keys cannot be read.
+    /// If the file of keys cannot be read, or that of the secret of macaroons.
     pub fn with(settings: AuthoritySettings) -> Result<Self, KeyError> {
         let keyring = match &settings.keys_file {
             Some(path) => Keyring::open(path)?,
             None => Keyring::none(),
         };
-        Ok(Authority::of(keyring, settings))
+        let secret = Secret::open(settings.macaroons_file.as_deref())?;
+        Ok(Authority::of(keyring, secret, settings))
     }
 
-    fn of(keyring: Keyring, settings: AuthoritySettings) -> Self {
-        let AuthoritySettings { clock, keys_file: _, admin_keys, identities, audit, notices } = settings;
+    fn of(keyring: Keyring, secret: Secret, settings: AuthoritySettings) -> Self {
+        let AuthoritySettings { clock, admin_keys, identities, audit, notices, .. } = settings;
         let identities = Mutex::new(Arc::new(identities));
         let (known, strangers) = (Mutex::default(), Strangers::default());
         let locks = Arc::new(Locks::default());
-        let authority =
-            Authority { clock, keyring, admin_keys: known, identities, audit, strangers, locks, notices };
+        let authority = Authority {
+            clock,
+            keyring,
+            secret,
+            admin_keys: known,
+            identities,
+            audit,
+            strangers,
+            locks,
+            notices,
+        };
         authority.add_admin_keys(admin_keys);
         authority
     }
@@ -112,7 +128,8 @@ impl Authority {
         let mut known = self.admin_keys.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Vec::clone(&known);
         let new = keys.into_iter().filter(|(_, hash)| *hash != [0; 32]);
-        all.extend(new.map(|(name, hash)| (hash, Arc::new(Caller::admin(&name)))));
+        let caller = |name: &str, hash: &_| Caller { origin: id_of(hash), ..Caller::admin(name) };
+        all.extend(new.map(|(name, hash)| (hash, Arc::new(caller(&name, &hash)))));
         *known = Arc::new(all);
     }
 
@@ -121,12 +138,13 @@ impl Authority {
         *self.identities.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(identities);
     }
 
-    /// Reads the file of given-out keys again.
+    /// Reads the file of given-out keys again, and the secret of macaroons.
     ///
     /// # Errors
-    /// If it cannot be read; the keys stay as they were.
+    /// If one cannot be read; what it holds stays as it was.
     pub fn reload_keys(&self) -> Result<(), KeyError> {
-        self.keyring.reload()
+        self.keyring.reload()?;
+        self.secret.reload()
     }
 
     /// The key of that id, if it is valid now.
@@ -135,11 +153,11 @@ impl Authority {
         self.keyring.signing(id, self.now())
     }
 
-    /// Whoever bears this key or token.
+    /// Whoever bears this key, token or macaroon, and comes from this address.
     ///
     /// # Errors
-    /// If it is not valid now.
-    pub fn bearer(&self, token: &str) -> Result<Arc<Caller>, Denied> {
+    /// If it is not valid now, or not from there.
+    pub fn bearer(&self, token: &str, peer: Option<SocketAddr>) -> Result<Arc<Caller>, Denied> {
         let hash = Blake3::of(token.as_bytes()).0;
         let admins = self.admin_keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut found = None;
@@ -155,6 +173,10 @@ impl Authority {
         if let Some(caller) = self.keyring.bearer(token, self.now()).map_err(|why| invalid(why.to_owned()))? {
             return Ok(Arc::new(caller));
         }
+        if is_like_macaroon(token) {
+            let caller = self.bearer_of_macaroon(token, peer).map(Arc::new);
+            return caller.map_err(|why| invalid(format!("the macaroon: {why}")));
+        }
         let identities = self.identities();
         if !token.contains('.') || identities.issuers.is_empty() {
             return Err(invalid("no such key".to_owned()));
@@ -162,6 +184,86 @@ impl Authority {
         let now = self.now().ok_or_else(|| invalid("there is no clock for tokens".to_owned()))?;
         let verified = verify_token(token, &identities.issuers, &identities.tokens, now);
         verified.map(Arc::new).map_err(|error| invalid(format!("the token: {error}")))
+    }
+
+    fn bearer_of_macaroon(&self, text: &str, peer: Option<SocketAddr>) -> Result<Caller, String> {
+        let now = self.now().ok_or("there is no clock")?;
+        let secret = self.secret.get().ok_or("none was ever given out here, or all were revoked")?;
+        let verified = verify_macaroon(text, &secret, now, peer.map(|peer| peer.ip()));
+        let Macaroon { how, origin, of_admin, mut caller } = verified.map_err(|error| error.to_string())?;
+        let asker =
+            self.asker(how, &origin, &caller.name, now).ok_or("that by which it was asked for has ended")?;
+        // What the asker is not any more, the macaroon is not either.
+        if asker.name != caller.name || asker.is_admin != of_admin {
+            return Err("its asker is somebody else by now".to_owned());
+        }
+        caller.groups.retain(|group| how == How::Token || asker.groups.contains(group));
+        Ok(caller)
+    }
+
+    /// Who would come in now with what a macaroon was asked for by; `None` if nobody. Of a token only its
+    /// issuer can be asked for: the macaroon ends with it.
+    fn asker(&self, how: How, origin: &str, name: &str, now: Timestamp) -> Option<Caller> {
+        match how {
+            How::Key | How::Signature => {
+                let admins = self.admin_keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let admin = admins.iter().find(|(_, caller)| caller.origin == origin);
+                let admin = admin.map(|(_, caller)| Caller::clone(caller));
+                admin.or_else(|| self.keyring.of_id(origin, Some(now)))
+            }
+            How::Token => {
+                let known = self.identities().issuers.iter().any(|issuer| issuer.issuer == origin);
+                known.then(|| Caller::named(name, []))
+            }
+            How::Certificate => {
+                let identities = self.identities();
+                let found =
+                    identities.certificates.iter().find(|one| one.subject == origin && one.name == name)?;
+                let groups = found.groups.clone();
+                Some(Caller { groups, is_admin: found.is_admin, ..Caller::named(&found.name, []) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Makes a macaroon for a caller: whoever bears it comes in as they would, confined to the path, the
+    /// caveats and the time of the request. The secret that it is made with is durable on return.
+    ///
+    /// # Errors
+    /// [`Refusing`].
+    pub fn macaroon(
+        &self,
+        caller: &Arc<Caller>,
+        peer: Option<SocketAddr>,
+        request: &MacaroonRequest,
+    ) -> Result<String, Refusing> {
+        let (ledger, verb) = (self.ledger(caller, peer), "macaroon-create");
+        ledger.admit(verb)?;
+        let made = self.new_macaroon(caller, request);
+        ledger.outcome(verb, request.path.as_str(), &made);
+        made
+    }
+
+    fn new_macaroon(&self, caller: &Caller, request: &MacaroonRequest) -> Result<String, Refusing> {
+        let now = self.now().ok_or(Refusing::NoClock)?;
+        let mut nonce = [0; 16];
+        getrandom::fill(&mut nonce).map_err(|_| KeyError::NoEntropy)?;
+        // What is refused needs no secret.
+        make_macaroon(&RootSecret([0; 32]), caller, request, now, nonce)?;
+        Ok(make_macaroon(&self.secret.get_or_make()?, caller, request, now, nonce)?)
+    }
+
+    /// Ends all macaroons at once. For admins. Durable on return.
+    ///
+    /// # Errors
+    /// [`Refusing`].
+    pub fn revoke_macaroons(&self, caller: &Arc<Caller>, peer: Option<SocketAddr>) -> Result<(), Refusing> {
+        let verb = "macaroon-revoke";
+        let ledger = self.admin(caller, peer, verb, "all")?;
+        ledger.admit(verb)?;
+        let done = self.secret.replace();
+        ledger.outcome(verb, "all", &done);
+        Ok(done?)
     }
 
     /// Whom a certificate (DER) stands for that TLS has accepted.
@@ -185,7 +287,8 @@ impl Authority {
         trust: &XrootdTrust,
     ) -> Result<Arc<Caller>, Denied> {
         if let Some(token) = token {
-            return self.bearer(token);
+            // The address of the client is XRootD's word alone: what is bound to one does not come in here.
+            return self.bearer(token, None);
         }
         let caller = xrootd_caller(entity, trust, &self.identities().certificates);
         caller.map(Arc::new).map_err(|refusal| Denied::Invalid(refusal.to_string()))
@@ -343,6 +446,19 @@ pub enum Refusing {
     /// The keys cannot be changed like that.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// There is no such macaroon for this caller.
+    #[error("no macaroon is made: {0}")]
+    Macaroon(#[from] MacaroonError),
+    /// Macaroons end in time.
+    #[error("no macaroon is made: there is no clock")]
+    NoClock,
+}
+
+/// What stands for a key of an admin in the macaroons that were asked for with it: it tells nothing of the
+/// key.
+fn id_of(hash: &[u8; 32]) -> String {
+    let [a, b, c, d, e, f, g, h, ..] = Blake3::of(hash).0;
+    format!("admin-{:016x}", u64::from_be_bytes([a, b, c, d, e, f, g, h]))
 }
 
 impl From<ArchiveError> for Refusing {
@@ -366,7 +482,7 @@ fn audit_problem(audit: Option<&Audit>) -> Option<HealthProblem> {
 }
 
 /// What makes the archive, or what is known of it, larger: not taken from the reserve of the log.
-const GROWING: [&str; 20] = [
+const GROWING: [&str; 21] = [
     "acl-set",
     "change-class",
     "chown",
@@ -375,6 +491,7 @@ const GROWING: [&str; 20] = [
     "hold",
     "key-create",
     "lock",
+    "macaroon-create",
     "make-bucket",
     "mkdir",
     "open-upload",

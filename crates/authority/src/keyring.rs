@@ -1,17 +1,17 @@
 //! Keys that admins give out: bearer keys, of which only a hash is kept, and access keys that sign requests.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::hint::black_box;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use base::{Blake3, Duration, Timestamp};
-use identity::{Caller, How, NAME_BYTES_MAX};
+use identity::{Caller, How, NAME_BYTES_MAX, same};
 use serde::{Deserialize, Serialize};
 use threads::Mutex;
+
+use crate::secret_file::save;
 
 /// The format of the file.
 const FORMAT: u32 = 1;
@@ -202,6 +202,13 @@ impl Keyring {
         Some(AccessKey { secret, caller: Arc::new(stored.caller(How::Signature)) })
     }
 
+    /// Whose key has this id, if it is valid: borne or signing.
+    pub(crate) fn of_id(&self, id: &str, now: Option<Timestamp>) -> Option<Caller> {
+        let keys = self.all();
+        let stored = keys.iter().find(|stored| stored.id == id)?;
+        stored.valid(now).ok().map(|()| stored.caller(How::Key))
+    }
+
     /// All keys, in the order in which they were made.
     pub(crate) fn list(&self) -> Vec<KeyInfo> {
         self.all().iter().map(Stored::info).collect()
@@ -311,8 +318,10 @@ impl Stored {
             groups: self.groups.clone(),
             is_admin: self.admin,
             is_operator: self.operator,
-            capabilities: Vec::new(),
             how,
+            origin: self.id.clone(),
+            until: self.expires.map(timestamp),
+            ..Caller::default()
         }
     }
 
@@ -350,11 +359,6 @@ impl fmt::Debug for NewKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewKey").field("info", &self.info).finish_non_exhaustive()
     }
-}
-
-/// Whether two hashes are the same, in a time that does not depend on where they differ.
-pub(crate) fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
-    a.iter().zip(b).fold(0u8, |sum, (a, b)| black_box(sum | (a ^ b))) == 0
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -414,29 +418,16 @@ fn read(path: &Path) -> Result<Vec<Stored>, KeyError> {
     Ok(contents.keys)
 }
 
-/// By temporary name, sync, rename and sync of the directory; readable for the owner only.
 fn write(path: &Path, keys: &[Stored]) -> Result<(), KeyError> {
     let failed = |source| KeyError::Io { path: path.to_owned(), source };
     let contents = Contents { format: FORMAT, keys: keys.to_vec() };
     let text = toml::to_string(&contents).map_err(|error| failed(io::Error::other(error)))?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let temporary = path.with_extension("toml.new");
-    let save = || {
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        File::open(directory)?.sync_all()
-    };
-    save().map_err(failed)
+    save(path, "toml.new", text.as_bytes()).map_err(failed)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

@@ -8,10 +8,14 @@ mod guard;
 mod guarded;
 mod keyring;
 mod locks;
+#[cfg(test)]
+mod macaroon_tests;
+mod macaroons;
 mod notices;
 mod roles;
 mod rule;
 mod seam;
+mod secret_file;
 mod strangers;
 mod transfers;
 

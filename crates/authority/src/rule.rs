@@ -49,14 +49,15 @@ impl<E: ?Sized> Rule<E> {
     }
 
     /// What has to be allowed where a name is taken away from. A token that may create may also rename what
-    /// it made; for everybody else a name that goes is a change.
+    /// it made; for everybody else, macaroons of tokens too, a name that goes is a change.
     fn renaming(&self) -> Rights {
-        if self.ledger.caller.is_confined() { Rights::CREATE } else { Rights::MODIFY }
+        let caller = &self.ledger.caller;
+        if caller.is_confined() && !caller.is_bounded() { Rights::CREATE } else { Rights::MODIFY }
     }
 
     /// That the caller is an admin, or may at least look.
     pub(crate) fn looks(&self, verb: &'static str, what: impl Display) -> Result<(), ArchiveError> {
-        if self.is_admin() || (self.ledger.caller.is_operator && !self.ledger.caller.is_confined()) {
+        if self.ledger.caller.looks() {
             return Ok(());
         }
         self.deny(verb, what, Refused::NotAdmin)
@@ -70,21 +71,26 @@ impl<E: ?Sized> Rule<E> {
     /// Whether the caller may see what goes on in the name of this one.
     pub(crate) fn sees(&self, owner: &str) -> bool {
         let caller = &self.ledger.caller;
-        let removes = |rights: Rights| rights.contains(Rights::MODIFY);
-        let scoped = !caller.is_confined() || caller.capabilities.iter().any(|c| removes(c.rights));
-        let is_own = scoped && !caller.is_anonymous() && owner == caller.name;
-        caller.is_admin || is_own || (caller.is_operator && !caller.is_confined())
+        let is_own = !caller.is_anonymous() && owner == caller.name;
+        caller.looks() || (is_own && caller.may_somewhere(Rights::MODIFY))
+    }
+
+    /// Whether the caveats of a macaroon, if it is one, leave these rights to what has or had a path. What
+    /// has none any more was removed, and nothing comes of it.
+    pub(crate) fn bounds_leave(&self, rights: Rights, path: &str) -> bool {
+        let (Some(bounds), Ok(path)) = (&self.ledger.caller.bounds, ArchivePath::new(path)) else {
+            return true;
+        };
+        bounds.iter().any(|one| one.rights.contains(rights) && one.covers(&path, Target::File))
     }
 
     pub(crate) fn owns(&self, info: &RequestInfo, looks: bool) -> bool {
         let caller = &self.ledger.caller;
-        if caller.is_admin || (looks && caller.is_operator && !caller.is_confined()) {
+        if caller.is_admin || (looks && caller.looks()) {
             return true;
         }
         let wanted = if looks { Rights::POLL } else { Rights::STAGE };
-        let given = |rights: Rights| rights.contains(wanted);
-        let scoped = !caller.is_confined() || caller.capabilities.iter().any(|c| given(c.rights));
-        scoped && !caller.is_anonymous() && info.record.owner == caller.name
+        caller.may_somewhere(wanted) && !caller.is_anonymous() && info.record.owner == caller.name
     }
 
     /// Makes a change if it can be written down, and writes down how it ended.
@@ -255,6 +261,10 @@ impl<E: Access + ?Sized> Rule<E> {
     /// enough. Otherwise the caller must be able to read what they move, as if they copied it, and have all
     /// rights already that they would get: what was not theirs to stage must not become so. A file that is
     /// held cannot be renamed, so that managing it is no gain.
+    ///
+    /// With a macaroon, what its asker would gain counts as if they renamed it themselves: its caveats hide
+    /// neither what they would get nor what they have. That others gain needs the right to read with the
+    /// macaroon itself, whoever owns it: who holds one may be one of them.
     fn may_move(
         &self,
         verb: &'static str,
@@ -264,7 +274,7 @@ impl<E: Access + ?Sized> Rule<E> {
         of: RenameOf,
     ) -> Result<(), ArchiveError> {
         let caller = &self.ledger.caller;
-        let is_own = !caller.is_anonymous() && chain.owner == caller.name;
+        let is_own = !caller.is_anonymous() && !caller.is_bounded() && chain.owner == caller.name;
         let target = if chain.is_directory { Target::Directory } else { Target::File };
         let (before, mut after) = (self.chain_in(left)?, self.chain_in(entered)?);
         let expected = (Some(Entry::Directory(of.from_parent)), Some(Entry::Directory(of.to_parent)));
@@ -278,12 +288,13 @@ impl<E: Access + ?Sized> Rule<E> {
         if moves_list {
             (after.acl, after.acl_depth) = (chain.acl.clone(), after.above.len());
         }
-        let known = rights_at(caller, from, target, &nodes(chain));
-        let given = rights_at(caller, to, target, &nodes(&after));
+        let asker = caller.unbounded();
+        let known = rights_at(&asker, from, target, &nodes(chain));
+        let given = rights_at(&asker, to, target, &nodes(&after));
         let harmless = if chain.is_directory { Rights::NONE } else { Rights::MANAGE | Rights::LIST };
         let mut gained = given.without(known).without(harmless | Rights::MAKE_BUCKETS);
         if others_gain {
-            gained = gained | Rights::READ.without(known);
+            gained = gained | Rights::READ.without(rights_at(caller, from, target, &nodes(chain)));
         }
         if gained.is_empty() {
             return Ok(());
@@ -335,7 +346,8 @@ impl<E: Access + ?Sized> Rule<E> {
         keeps: bool,
         chain: &AccessChain,
     ) -> Result<Putting, ArchiveError> {
-        match self.on(Rights::MODIFY, path, Some(Target::File), chain) {
+        // Whoever may change may create, but for a macaroon that only lets delete.
+        match self.on(Rights::MODIFY | Rights::CREATE, path, Some(Target::File), chain) {
             Ok(()) => Ok(Putting::Replace),
             Err(why) if chain.exists && !keeps => self.deny(verb, path, why),
             Err(_) => match self.on(Rights::CREATE, path, Some(Target::File), chain) {
@@ -380,7 +392,30 @@ impl<E: Access + Objects + ?Sized> Rule<E> {
     }
 }
 
+/// Files of a request that are looked at at a time.
+const BOUND_FILES: usize = 4096;
+
 impl<E: Staging + ?Sized> Rule<E> {
+    /// Whether all files of a request are where a macaroon leaves the right to it; to look at a request the
+    /// first one is enough, since its other files are only shown where they may be seen.
+    fn is_within_bounds(&self, request: RequestId, looks: bool) -> Result<bool, ArchiveError> {
+        if !self.ledger.caller.is_bounded() {
+            return Ok(true);
+        }
+        let wanted = if looks { Rights::POLL } else { Rights::STAGE };
+        let (mut from, limit) = (0, if looks { 1 } else { BOUND_FILES });
+        loop {
+            let (files, next) = self.engine.request_files(request, from, limit)?;
+            if !files.iter().all(|file| self.bounds_leave(wanted, &file.path)) {
+                return Ok(false);
+            }
+            match next.filter(|_| !looks) {
+                Some(next) => from = next,
+                None => return Ok(true),
+            }
+        }
+    }
+
     /// A request that is the caller's own. To others it does not exist.
     pub(crate) fn own(
         &self,
@@ -389,7 +424,7 @@ impl<E: Staging + ?Sized> Rule<E> {
         looks: bool,
     ) -> Result<RequestInfo, ArchiveError> {
         let info = self.engine.request(request)?;
-        if self.owns(&info, looks) {
+        if self.owns(&info, looks) && self.is_within_bounds(request, looks)? {
             return Ok(info);
         }
         self.ledger.write(verb, &format!("request {request}"), Outcome::Refused, "it is somebody else's");

@@ -1,4 +1,4 @@
-//! `/api/v1/keys`: keys that admins give out.
+//! `/api/v1/keys`: keys that admins give out, and the end of macaroons.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +80,12 @@ pub(crate) async fn remove(
     call.about(id.clone());
     let authority = shared.authority.clone();
     shared.block(move || Ok(authority.remove_key(&call.principal, call.peer, &id)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn revoke_macaroons(shared: Asked, Extension(call): Caller) -> Result<StatusCode, Refusal> {
+    let authority = shared.authority.clone();
+    shared.block(move || Ok(authority.revoke_macaroons(&call.principal, call.peer)?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -100,6 +100,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/verify/catalogue", post(upkeep::verify_catalogue))
         .route("/keys", get(keys::list).post(keys::create))
         .route("/keys/{id}/remove", post(keys::remove))
+        .route("/macaroons/revoke", post(keys::revoke_macaroons))
         .route("/keys/{id}/disable", post(keys::disable))
         .route("/keys/{id}/enable", post(keys::enable))
         .route("/classes", get(admin::classes))

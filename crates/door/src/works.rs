@@ -110,10 +110,12 @@ impl Drop for Running {
 
 impl Work {
     fn is_seen_by(&self, caller: &Caller) -> bool {
-        let looks = caller.is_admin || (caller.is_operator && !caller.is_confined());
-        // What a token is confined to bounds what it sees of its owner's other calls, too.
+        // What a token is confined to bounds what it sees of its owner's other calls, too. A macaroon sees
+        // those that were made with the same bounds.
         let is_confined_alike = !caller.is_confined() || self.owner.is_confined();
-        looks || (!caller.is_anonymous() && self.owner.name == caller.name && is_confined_alike)
+        let is_bounded_alike = !caller.is_bounded() || self.owner.bounds == caller.bounds;
+        let is_alike = is_confined_alike && is_bounded_alike;
+        caller.looks() || (!caller.is_anonymous() && self.owner.name == caller.name && is_alike)
     }
 
     /// What it is answered with, once it has ended.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use authority::{Authority, ClientCertificate};
+use authority::{Authority, ClientCertificate, Peer};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use identity::{Caller, How};
+use identity::{Caller, How, is_like_macaroon};
 use transfer::base64;
 
 use crate::headers::single;
@@ -54,18 +54,23 @@ enum Shown {
 /// Says what is wrong with the credential, or that there is none.
 pub fn come_in(authority: &Authority, request: &Parts, ways: Ways) -> Result<Arc<Caller>, NotIn> {
     let not_in = |how, why: &str| NotIn { how, why: why.to_owned() };
-    let of_key = |key: &str| if key.contains('.') { How::Token } else { How::Key };
+    let peer = request.extensions.get::<Peer>().map(|peer| peer.0);
+    let bearer = |key: &str| {
+        let how = match key {
+            _ if key.contains('.') => How::Token,
+            _ if is_like_macaroon(key) => How::Macaroon,
+            _ => How::Key,
+        };
+        authority.bearer(key, peer).map_err(|denied| not_in(how, &denied.to_string()))
+    };
     match shown(request, ways)? {
-        Shown::Bearer(key) => {
-            authority.bearer(&key).map_err(|denied| not_in(of_key(&key), &denied.to_string()))
-        }
+        Shown::Bearer(key) => bearer(&key),
         Shown::Basic(name, key) => {
-            let caller =
-                authority.bearer(&key).map_err(|denied| not_in(of_key(&key), &denied.to_string()))?;
+            let caller = bearer(&key)?;
             if caller.name == name {
                 Ok(caller)
             } else {
-                Err(not_in(of_key(&key), "the key is of another name"))
+                Err(not_in(caller.how, "the key is of another name"))
             }
         }
         Shown::Nothing => match request.extensions.get::<ClientCertificate>() {

@@ -7,6 +7,7 @@ use http::header::{
     ALLOW, CONTENT_RANGE, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, StatusCode};
+use identity::MacaroonError;
 use transfer::Fault;
 
 use wire::Problem;
@@ -277,7 +278,9 @@ pub fn unsatisfied(size: u64) -> HeaderValue {
 impl From<Refusing> for Refusal {
     fn from(error: Refusing) -> Self {
         let kind = match &error {
-            Refusing::Denied(_) => Kind::Forbidden,
+            Refusing::Denied(_) | Refusing::Macaroon(MacaroonError::Asker(_)) => Kind::Forbidden,
+            Refusing::Macaroon(_) => Kind::BadRequest,
+            Refusing::NoClock => Kind::Unavailable,
             Refusing::Key(KeyError::Name(_) | KeyError::Expires) => Kind::BadRequest,
             Refusing::Key(KeyError::NoSuchKey(_)) => Kind::NotFound,
             Refusing::Key(KeyError::Limit { .. }) => Kind::Limit,

@@ -1,6 +1,6 @@
 //! Who calls.
 
-use base::ArchivePath;
+use base::{ArchivePath, Timestamp};
 
 use crate::rights::Rights;
 
@@ -23,8 +23,15 @@ pub struct Caller {
     /// What a token names. If there are any, they are all that is allowed: owners and lists give nothing
     /// more.
     pub capabilities: Vec<Capability>,
+    /// What a macaroon's caveats leave: at most these, of what the caller may otherwise. `None`: no macaroon.
+    pub bounds: Option<Vec<Capability>>,
     /// With what they came in.
     pub how: How,
+    /// What has to be in force still for their credential to be: the id of a key, the issuer of a token, the
+    /// subject of a certificate. Empty: nothing that could be taken back.
+    pub origin: String,
+    /// When their credential ends.
+    pub until: Option<Timestamp>,
 }
 
 /// With what somebody came in.
@@ -45,6 +52,8 @@ pub enum How {
     Xrootd,
     /// From within the program.
     Local,
+    /// With a macaroon of ours.
+    Macaroon,
 }
 
 /// Rights on a path and all below it.
@@ -70,6 +79,7 @@ impl How {
             How::Certificate => "certificate",
             How::Xrootd => "xrootd",
             How::Local => "local",
+            How::Macaroon => "macaroon",
         }
     }
 }
@@ -103,6 +113,33 @@ impl Caller {
     #[must_use]
     pub fn is_confined(&self) -> bool {
         !self.capabilities.is_empty()
+    }
+
+    /// Whether a macaroon bounds what is allowed.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        self.bounds.is_some()
+    }
+
+    /// Whether everything may be looked at.
+    #[must_use]
+    pub fn looks(&self) -> bool {
+        self.is_admin || (self.is_operator && !self.is_confined() && !self.is_bounded())
+    }
+
+    /// Whether one of the capabilities gives all of `rights` somewhere, if there are any, and so does one of
+    /// the bounds.
+    #[must_use]
+    pub fn may_somewhere(&self, rights: Rights) -> bool {
+        let gives = |all: &[Capability]| all.iter().any(|one| one.rights.contains(rights));
+        let is_bound = self.bounds.as_deref().is_none_or(gives);
+        is_bound && (!self.is_confined() || gives(&self.capabilities))
+    }
+
+    /// The same caller without the bounds of a macaroon.
+    #[must_use]
+    pub fn unbounded(&self) -> Caller {
+        Caller { bounds: None, ..self.clone() }
     }
 
     /// The name for logs.

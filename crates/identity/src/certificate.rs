@@ -63,6 +63,7 @@ pub fn certificate_caller(der: &[u8], mappings: &[CertificateMapping]) -> Result
         groups: found.groups.clone(),
         is_admin: found.is_admin,
         how: How::Certificate,
+        origin: found.subject.clone(),
         ..Caller::default()
     })
 }

@@ -33,6 +33,9 @@ pub enum Refused {
     /// No capability of the token covers it.
     #[error("the token has no scope for it")]
     NoScope,
+    /// The caller may, but not with this macaroon.
+    #[error("the caveats of the macaroon leave no right to it")]
+    Caveats,
     /// The nearest list does not give the right.
     #[error("the access control list of its directory does not allow it")]
     List,
@@ -54,8 +57,8 @@ pub enum Refused {
 /// directory above it if nothing is, upward to the root.
 ///
 /// Admins may all. A token with capabilities is confined to them. Everybody else: going upward, the first
-/// file or directory that the caller owns, or that has a list, decides. What keeps a version against deletion
-/// is not decided here: that holds against everybody.
+/// file or directory that the caller owns, or that has a list, decides. Of all that a macaroon leaves what its
+/// caveats say. What keeps a version against deletion is not decided here: that holds against everybody.
 ///
 /// # Errors
 /// Says why not.
@@ -67,24 +70,37 @@ pub fn decide(
     chain: &[Node],
 ) -> Result<(), Refused> {
     let (given, otherwise) = standing(caller, path, target, chain);
-    if given.contains(rights) { Ok(()) } else { Err(otherwise) }
+    match bound(caller, path, target) {
+        _ if !given.contains(rights) => Err(otherwise),
+        bound if !bound.contains(rights) => Err(Refused::Caveats),
+        _ => Ok(()),
+    }
 }
 
 /// All rights that the caller has at `path`; the arguments are those of [`decide`].
 #[must_use]
 pub fn rights_at(caller: &Caller, path: &ArchivePath, target: Target, chain: &[Node]) -> Rights {
-    standing(caller, path, target, chain).0
+    standing(caller, path, target, chain).0 & bound(caller, path, target)
 }
 
-/// All rights, and why not others.
+/// What the caveats of a macaroon leave, whatever the caller may.
+fn bound(caller: &Caller, path: &ArchivePath, target: Target) -> Rights {
+    caller.bounds.as_deref().map_or(Rights::ALL, |bounds| joined(bounds, path, target))
+}
+
+/// The rights of all capabilities that cover the path.
+fn joined(capabilities: &[Capability], path: &ArchivePath, target: Target) -> Rights {
+    let covering = capabilities.iter().filter(|capability| capability.covers(path, target));
+    covering.fold(Rights::NONE, |given, capability| given | capability.rights)
+}
+
+/// All rights but for the bounds of a macaroon, and why not others.
 fn standing(caller: &Caller, path: &ArchivePath, target: Target, chain: &[Node]) -> (Rights, Refused) {
     if caller.is_admin {
         return (Rights::ALL, Refused::NotAdmin);
     }
     if caller.is_confined() {
-        let given = caller.capabilities.iter().filter(|capability| capability.covers(path, target));
-        let given = given.fold(Rights::NONE, |given, capability| given | capability.rights);
-        return (given, Refused::NoScope);
+        return (joined(&caller.capabilities, path, target), Refused::NoScope);
     }
     let looking = Rights::STAT | Rights::LIST | Rights::POLL;
     let looking = if caller.is_operator { looking } else { Rights::NONE };
@@ -161,6 +177,37 @@ mod tests {
         for right in ["r", "c", "w", "s", "m"] {
             assert_eq!(asks(&operator, right, &chain), Err(Refused::List), "{right}");
         }
+    }
+
+    #[test]
+    fn bounds_narrow_whatever_is_given() {
+        let bound = |rights: &str, at: &str| Capability {
+            rights: Rights::parse(rights).unwrap(),
+            path: path(at),
+            is_directory: false,
+        };
+        let owned = [node("anna", &[])];
+        let mut anna = Caller::named("anna", []);
+        anna.bounds = Some(vec![bound("tr", "/a")]);
+        assert_eq!(asks(&anna, "r", &owned), Ok(()));
+        assert_eq!(asks(&anna, "w", &owned), Err(Refused::Caveats), "its owner, but not with this macaroon");
+        assert_eq!(asks(&anna, "r", &[node("bert", &[])]), Err(Refused::NotOwner), "a bound gives nothing");
+        assert_eq!(asks(&anna, "r", &[node("", &["user:anna:l"])]), Err(Refused::List));
+        let rights = |caller: &Caller| rights_at(caller, &path("/a/b/f"), Target::File, &owned).to_string();
+        assert_eq!(rights(&anna), "tr");
+        anna.bounds = Some(vec![bound("tr", "/x"), bound("tlrcwspmb", "/a/b/g")]);
+        assert_eq!(rights(&anna), "", "elsewhere");
+        anna.bounds = Some(Vec::new());
+        assert_eq!(asks(&anna, "t", &owned), Err(Refused::Caveats));
+        let mut token = Caller { capabilities: vec![bound("trc", "/a")], ..Caller::named("anna", []) };
+        token.bounds = Some(vec![bound("trw", "/a/b")]);
+        assert_eq!(rights(&token), "tr", "both have to give it");
+        let admin = Caller { bounds: Some(vec![bound("t", "/")]), ..Caller::admin("root") };
+        assert_eq!(asks(&admin, "r", &owned), Err(Refused::Caveats));
+        let operator =
+            Caller { is_operator: true, bounds: Some(vec![bound("t", "/")]), ..Caller::named("o", []) };
+        assert!(asks(&operator, "t", &owned).is_ok() && asks(&operator, "l", &owned).is_err());
+        assert!(!operator.looks(), "a macaroon of an operator looks at no machines");
     }
 
     #[test]

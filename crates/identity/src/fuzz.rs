@@ -1,9 +1,10 @@
-//! For the fuzz targets: claims of tokens behind a signature that agrees.
+//! For the fuzz targets: claims of tokens, and what macaroons say, behind a signature that agrees.
 
 use base::{ArchivePath, Timestamp};
 
 use crate::caller::NAME_BYTES_MAX;
 use crate::issuer::{Issuer, TokenLimits};
+use crate::macaroon::{RootSecret, behind_signature as behind_macaroon, encode, verify_macaroon};
 use crate::token::{GROUPS_MAX, behind_signature, verify_token};
 
 fn issuer() -> Option<Issuer> {
@@ -42,4 +43,29 @@ pub fn token(text: &str) {
     let Some(issuer) = issuer() else { return };
     let found = verify_token(text, &[issuer], &TokenLimits::default(), Timestamp(1_000_000_000_000));
     assert!(found.is_err(), "{found:?}");
+}
+
+/// A macaroon as it comes: nobody is let in, since it is made with another secret.
+///
+/// # Panics
+/// If somebody is let in.
+pub fn macaroon(text: &str) {
+    let found = verify_macaroon(text, &RootSecret([7; 32]), Timestamp(1_000_000_000_000), None);
+    assert!(found.is_err(), "{found:?}");
+}
+
+/// An identifier in JSON in the first line and a caveat in each other, at the time 1,000 s, from 10.0.0.1.
+///
+/// # Panics
+/// If they make somebody an admin or an operator, or bound nothing.
+pub fn caveats(text: &str) {
+    let mut lines = text.split('\n');
+    let identifier = encode(lines.next().unwrap_or_default().as_bytes());
+    let caveats: Vec<Vec<u8>> = lines.map(|line| line.as_bytes().to_vec()).collect();
+    let (now, peer) = (Timestamp(1_000_000_000_000), "10.0.0.1".parse().ok());
+    let Ok(found) = behind_macaroon(identifier.as_bytes(), &caveats, now, peer) else { return };
+    let caller = found.caller;
+    assert!(!caller.is_admin && !caller.looks() && !caller.is_anonymous(), "{caller:?}");
+    assert!(caller.bounds.is_some_and(|bounds| bounds.len() == 1));
+    assert!(caller.until.is_some_and(|until| now < until));
 }

@@ -1,7 +1,7 @@
 //! What may be done: a small set of rights with numbers that never change.
 
 use std::fmt;
-use std::ops::BitOr;
+use std::ops::{BitAnd, BitOr};
 
 /// A set of rights. Its numbers are stored with access control lists and never change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -137,6 +137,14 @@ impl BitOr for Rights {
 
     fn bitor(self, other: Rights) -> Rights {
         Rights(self.0 | other.0)
+    }
+}
+
+impl BitAnd for Rights {
+    type Output = Rights;
+
+    fn bitand(self, other: Rights) -> Rights {
+        Rights(self.0 & other.0)
     }
 }
 

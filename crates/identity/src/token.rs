@@ -260,7 +260,9 @@ fn caller_of(claims: &Claims, issuer: &Issuer) -> Result<Caller, TokenError> {
     if capabilities.is_empty() && (groups.is_empty() || !is_by_group) {
         return Err(TokenError::Nothing);
     }
-    Ok(Caller { name, groups, capabilities, how: How::Token, ..Caller::default() })
+    let until = claims.exp.map(|end| Timestamp(end.saturating_mul(1_000_000_000)));
+    let (how, origin) = (How::Token, issuer.issuer.clone());
+    Ok(Caller { name, groups, capabilities, how, origin, until, ..Caller::default() })
 }
 
 fn is_scitoken(version: &str) -> bool {

@@ -16,6 +16,8 @@ use terminal::{Exit, Failure, Outcome, text};
 pub const KEYS_FILE: &str = "keys.toml";
 /// Keys that admins have given out, beside [`KEYS_FILE`].
 pub const ACCESS_KEYS_FILE: &str = "access-keys.toml";
+/// The secret that macaroons are made with: 32 bytes, made at first use.
+pub const MACAROONS_FILE: &str = "macaroon-secret";
 /// Where the server writes down mounts, for reports only.
 pub const LOG_DIRECTORY: &str = "log";
 /// Locked by the running server.

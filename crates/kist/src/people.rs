@@ -46,6 +46,7 @@ impl People {
         let settings = AuthoritySettings {
             clock: Some(clock),
             keys_file: Some(instance.path(instance::ACCESS_KEYS_FILE)),
+            macaroons_file: Some(instance.path(instance::MACAROONS_FILE)),
             admin_keys,
             identities,
             audit: Some(audit.clone()),
@@ -67,7 +68,7 @@ impl People {
 /// is not taken: what was in use stays in use, and the log says why.
 pub fn reload(directory: &Path, authority: &Authority, issuer_keys: &IssuerKeys) {
     if let Err(error) = authority.reload_keys() {
-        tracing::error!(%error, "access keys stay as they were");
+        tracing::error!(%error, "access keys, or the secret of macaroons, stay as they were");
     }
     let config = config::load(&directory.join(CONFIG_FILE)).map_err(|error| error.to_string());
     if let Ok(config) = &config {

@@ -75,6 +75,7 @@ fn opens_buckets(list: &[(String, u32)]) -> Option<String> {
 fn files(instance: &Instance, config: &Config, listeners: &[Listener]) -> Vec<(PathBuf, Care)> {
     let mut files = vec![
         (instance.path(instance::ACCESS_KEYS_FILE), Care::Secret),
+        (instance.path(instance::MACAROONS_FILE), Care::Secret),
         (instance.path(client::ADMIN_KEY_FILE), Care::Secret),
         (instance.path(instance::KEYS_FILE), Care::Fixed),
         (instance.path(config::CONFIG_FILE), Care::Fixed),

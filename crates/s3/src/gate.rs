@@ -173,7 +173,7 @@ fn admit(cx: &Context, parts: &Parts, query: &Query) -> S3Result<Admitted> {
             ));
         }
         (Some(value), false) => match bearer(value) {
-            Some(token) => return by_token(cx, token, payload),
+            Some(token) => return by_token(cx, parts, token, payload),
             None => Claim::of_header(value, parts)?,
         },
         (None, true) => Claim::of_query(query, cx.settings.limits.presigned.as_secs())?,
@@ -187,11 +187,12 @@ fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_ascii())
 }
 
-fn by_token(cx: &Context, token: &str, payload: Payload) -> S3Result<Admitted> {
+fn by_token(cx: &Context, parts: &Parts, token: &str, payload: Payload) -> S3Result<Admitted> {
     if matches!(payload, Payload::Chunked { signed: true, .. }) {
         return Err(s3_error!(InvalidRequest, "chunks cannot be signed with a token"));
     }
-    let caller = cx.authority.bearer(token).map_err(|denied| {
+    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+    let caller = cx.authority.bearer(token, peer).map_err(|denied| {
         tracing::info!(%denied, "a bearer token was refused");
         s3_error!(InvalidToken, "the token is not valid")
     })?;

@@ -35,6 +35,10 @@ impl<E: Staging + Access + ?Sized> Staging for Guarded<E> {
         if self.rule.is_admin() {
             return self.engine.requests(before, limit);
         }
+        // Which of the asker's requests are where a macaroon is for would take a look at the files of each.
+        if self.rule.ledger.caller.is_bounded() {
+            return Ok(Vec::new());
+        }
         let (mut before, mut found) = (before, Vec::new());
         for _ in 0..REQUEST_PAGES_MAX {
             let page = self.engine.requests(before, limit)?;

@@ -38,13 +38,20 @@ impl<E: Trees + Access + ?Sized> Trees for Guarded<E> {
 
     fn tree_removal(&self, id: DirId) -> Result<TreeRemoval, ArchiveError> {
         let removal = self.engine.tree_removal(id)?;
-        if self.rule.sees(&removal.record.owner) { Ok(removal) } else { Err(ArchiveError::NoSuchRemoval(id)) }
+        if self.sees_removal(&removal) { Ok(removal) } else { Err(ArchiveError::NoSuchRemoval(id)) }
     }
 
     fn tree_removals(&self) -> Result<Vec<TreeRemoval>, ArchiveError> {
         let mut removals = self.engine.tree_removals()?;
-        removals.retain(|removal| self.rule.sees(&removal.record.owner));
+        removals.retain(|removal| self.sees_removal(removal));
         Ok(removals)
+    }
+}
+
+impl<E: ?Sized> Guarded<E> {
+    fn sees_removal(&self, removal: &TreeRemoval) -> bool {
+        let TreeRemoval { record, .. } = removal;
+        self.rule.sees(&record.owner) && self.rule.bounds_leave(Rights::MODIFY, &record.path)
     }
 }
 

@@ -72,6 +72,7 @@ fn access() -> Vec<Endpoint> {
         Endpoint::post("/keys/{id}/disable", "Has a key open nothing for a while", 204),
         Endpoint::post("/keys/{id}/enable", "Has it open again", 204),
         Endpoint::post("/keys/{id}/remove", "Removes a key", 204),
+        Endpoint::post("/macaroons/revoke", "Ends all macaroons that were given out", 204),
     ]
 }
 

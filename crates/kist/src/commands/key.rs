@@ -18,7 +18,8 @@ Examples:
   kist key create anna --group cms --expires 30d
   kist key create ci --s3 --group cms
   kist key ls
-  kist key disable KIST2ABCDEFGHIJKLMNO")]
+  kist key disable KIST2ABCDEFGHIJKLMNO
+  kist key revoke-macaroons")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -63,6 +64,8 @@ enum Action {
         /// The id of the key
         id: String,
     },
+    /// End all macaroons that were given out, whoever asked for them
+    RevokeMacaroons,
 }
 
 fn span(input: &str) -> Result<Duration, String> {
@@ -86,6 +89,11 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
                 return Err(Failure::usage("--expires is at least 1s"));
             }
             return show_new(&client.post_for("/api/v1/keys", &body)?, common);
+        }
+        Action::RevokeMacaroons => {
+            client.post("/api/v1/macaroons/revoke", &serde_json::json!({}))?;
+            let done = "all macaroons have ended; who needs one asks for it again";
+            return output::done(common, &serde_json::json!({ "revoked": "macaroons" }), done);
         }
         Action::Ls => return list(&client.get::<Vec<KeyReply>>("/api/v1/keys")?, common),
         Action::Disable { id } => (id, "disable"),
