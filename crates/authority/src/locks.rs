@@ -184,6 +184,14 @@ impl Locks {
         Ok(())
     }
 
+    /// Ends those that were taken on a path.
+    pub(crate) fn end_on(&self, path: &ArchivePath, now: Duration) -> Result<(), ArchiveError> {
+        let mut held = self.current(now);
+        let ended = held.remove(path).ok_or_else(|| ArchiveError::NoSuchLock(path.clone()));
+        self.tidy(&mut held);
+        ended.map(drop)
+    }
+
     /// What had this path has gone, with all below it: so have its locks.
     pub(crate) fn forget_tree(&self, path: &ArchivePath) {
         if self.count.load(Ordering::Acquire) == 0 {

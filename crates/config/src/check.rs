@@ -109,6 +109,7 @@ fn check(config: &Config) -> Result<(), Finding> {
         identity: people,
         s3,
         tape_rest,
+        third_party_copy,
         xrootd,
         catalogue,
         backup,
@@ -142,6 +143,7 @@ fn check(config: &Config) -> Result<(), Finding> {
     check_classes(classes, tape_pools)?;
     s3::check(s3, classes)?;
     super::tape_rest::check(tape_rest)?;
+    super::third_party_copy::check(third_party_copy)?;
     xrootd.as_ref().map_or(Ok(()), super::xrootd::check)?;
     mounts::check(tape, tape_pools, classes, &libraries)?;
     libraries::check_apart(classes, tape_pools, &libraries)

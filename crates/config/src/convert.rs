@@ -38,6 +38,7 @@ impl Config {
             identity: _,
             s3: _,
             tape_rest: _,
+            third_party_copy: _,
             xrootd: _,
             catalogue,
             backup: _,

@@ -13,6 +13,7 @@ use super::identity::Identity;
 use super::s3::S3;
 use super::server::Server;
 use super::tape_rest::TapeRest;
+use super::third_party_copy::ThirdPartyCopy;
 use super::value::{Percent, Residency, Size, Span};
 use super::xrootd::Xrootd;
 
@@ -30,6 +31,9 @@ pub struct Config {
     /// What S3's names stand for.
     #[serde(default)]
     pub s3: S3,
+    /// Which other servers files may be copied from and to.
+    #[serde(default)]
+    pub third_party_copy: ThirdPartyCopy,
     /// What the Tape REST API says of the site.
     #[serde(default)]
     pub tape_rest: TapeRest,

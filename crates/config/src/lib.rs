@@ -15,6 +15,7 @@ mod s3;
 mod server;
 mod tape_rest;
 mod template;
+mod third_party_copy;
 mod value;
 mod xrootd;
 

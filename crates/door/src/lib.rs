@@ -19,6 +19,7 @@ mod http2;
 mod json;
 mod keys;
 mod limits;
+mod locks;
 mod machine_health;
 mod metrics;
 mod openapi;

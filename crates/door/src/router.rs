@@ -17,6 +17,7 @@ use crate::disks;
 use crate::foresee;
 use crate::guard::{HEALTH, guard};
 use crate::keys;
+use crate::locks;
 use crate::machine_health;
 use crate::metrics;
 use crate::openapi;
@@ -103,6 +104,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/macaroons/revoke", post(keys::revoke_macaroons))
         .route("/keys/{id}/disable", post(keys::disable))
         .route("/keys/{id}/enable", post(keys::enable))
+        .route("/locks", get(locks::list))
+        .route("/locks/remove", post(locks::remove))
         .route("/classes", get(admin::classes))
         .route("/queue", get(admin::queue))
         .route("/status", get(admin::status))

@@ -5,6 +5,7 @@ mod call;
 mod credential;
 mod enter;
 pub mod headers;
+pub mod iso_duration;
 pub mod percent;
 mod plan;
 mod problem;

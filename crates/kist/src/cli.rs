@@ -8,8 +8,8 @@ use terminal::{EXIT_CODES, Failure, Outcome, Style, output};
 
 use crate::commands::{
     acl, audit, backup, chown, class, clock, compare, completions, disk, drive, evict, get, init, key,
-    library, ls, man, migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore,
-    rm, scrub, stage, stat, status, tape, twin, usage, verify, wait, why, work, xrootd,
+    library, lock, ls, man, migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request,
+    restore, rm, scrub, stage, stat, status, tape, twin, usage, verify, wait, why, work, xrootd,
 };
 use crate::measured::Measured;
 use crate::{demo, serve};
@@ -100,6 +100,8 @@ pub enum Command {
     Acl(acl::Args),
     /// Limit how much may be kept, and show what is used
     Quota(quota::Args),
+    /// Show or end the locks that clients of WebDAV hold
+    Lock(lock::Args),
     /// Bring files back from tape
     Stage(stage::Args),
     /// Give staged files free again
@@ -251,6 +253,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Chown(args) => chown::run(&args, common),
         Command::Acl(args) => acl::run(&args, common),
         Command::Quota(args) => quota::run(&args, common),
+        Command::Lock(args) => lock::run(&args, common),
         Command::Stage(args) => stage::run(&args, common),
         Command::Release(args) => release::run(&args, common),
         Command::Evict(args) => evict::run(&args, common),

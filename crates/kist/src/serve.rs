@@ -202,6 +202,7 @@ fn serve(
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let s3_settings = config.s3.settings();
     let xrootd = xrootd_settings(config, instance)?;
+    let copies = grid::copies(config, &instance.directory)?;
     let notices = authority::Notices::default();
     warnings::warn_of_permissions(instance, config, &listeners, &notices);
     let requests_per_second = config.server.requests_per_second.as_ref().map(|rate| *rate.get_ref());
@@ -244,7 +245,7 @@ fn serve(
         );
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
         services.register(s3.registered());
-        let webdav = grid::webdav(config, &authority, &engine, services.transfers());
+        let webdav = grid::webdav(config, &authority, &engine, services.transfers(), copies.clone());
         services.register(webdav.registered());
         let xrootd = xrootd.map(|settings| {
             xrootd_door::open(&archive, &authority, services.transfers(), settings, xrootd_clock)
@@ -257,6 +258,7 @@ fn serve(
             // It has logged what is wrong.
             let _ = certificates.reload();
             people::reload(&directory, &people, &issuer_keys);
+            grid::reload(copies.as_ref(), &directory);
         };
         let until = async {
             tokio::select! {

@@ -3,8 +3,8 @@
 use catalogue::{PRIORITY_MAX, REQUEST_PATHS_MAX};
 
 use crate::address::{Address, ROOT, is_host};
+use crate::input;
 use crate::settings::TapeRestSettings;
-use crate::{input, lifetime};
 
 /// A body: the first byte says of what.
 ///
@@ -36,7 +36,7 @@ pub fn texts(data: &[u8]) {
         assert!(text.starts_with(ROOT));
     }
     let _ = Address::of(&format!("{ROOT}{text}"));
-    let _ = lifetime::parse(text);
+    let _ = entrance::iso_duration::parse(text);
     if is_host(text) {
         assert!(format!("http://{text}/").parse::<http::Uri>().is_ok(), "{text}");
     }

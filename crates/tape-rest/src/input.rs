@@ -13,8 +13,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::hints::{Hints, lifetime};
-use crate::lifetime::parse;
 use crate::settings::TapeRestSettings;
+use entrance::iso_duration::parse;
 
 /// What is to be brought.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,7 +9,6 @@ mod engine;
 pub mod fuzz;
 mod hints;
 mod input;
-mod lifetime;
 mod output;
 mod problem;
 mod service;

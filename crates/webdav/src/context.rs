@@ -6,6 +6,7 @@ use authority::{Guard, Guarded};
 use entrance::{Call, Refusal};
 use http::request::Parts;
 use tokio::task::spawn_blocking;
+use tpc::Client;
 use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
 
 use crate::address::Target;
@@ -18,15 +19,22 @@ pub(crate) struct Context {
     pub guard: Guard<dyn Engine>,
     pub transfers: Transfers,
     pub settings: WebDavSettings,
+    /// Makes third-party copies, if any are made.
+    pub copies: Option<Arc<Client>>,
     calls: Places,
     long_calls: Places,
 }
 
 impl Context {
-    pub(crate) fn new(guard: Guard<dyn Engine>, transfers: Transfers, settings: WebDavSettings) -> Self {
+    pub(crate) fn new(
+        guard: Guard<dyn Engine>,
+        transfers: Transfers,
+        settings: WebDavSettings,
+        copies: Option<Arc<Client>>,
+    ) -> Self {
         let limits = &settings.limits;
         let (calls, long_calls) = (Places::new(limits.calls), Places::new(limits.long_calls));
-        Context { guard, transfers, settings, calls, long_calls }
+        Context { guard, transfers, settings, copies, calls, long_calls }
     }
 }
 

@@ -13,6 +13,7 @@ mod engine;
 pub mod fuzz;
 mod get;
 mod locking;
+mod macaroon;
 mod page;
 mod pages;
 mod properties;
@@ -22,6 +23,7 @@ mod put;
 mod ranges;
 mod service;
 mod settings;
+mod third_party;
 mod tree;
 mod xml;
 

@@ -8,6 +8,7 @@ use entrance::{AuditLine, Kind, Refusal, Ways, enter, uri_fits};
 use http::header::ALLOW;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use tpc::Client;
 use transfer::{ReplyBody, Replying, RequestBody, Transfers};
 
 use crate::address::Target;
@@ -16,12 +17,13 @@ use crate::conditions::{IfHeader, State};
 use crate::context::{Asked, Context};
 use crate::engine::Engine;
 use crate::settings::WebDavSettings;
-use crate::{copy, delete, get, locking, propfind, proppatch, put, tree};
+use crate::{copy, delete, get, locking, macaroon, propfind, proppatch, put, third_party, tree};
 
 /// The name of the service.
 pub const NAME: &str = "webdav";
 /// All methods.
-const METHODS: &str = "OPTIONS, GET, HEAD, PUT, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH, LOCK, UNLOCK";
+const METHODS: &str =
+    "OPTIONS, GET, HEAD, PUT, POST, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH, LOCK, UNLOCK";
 
 /// A service that stands below a path of the same listener.
 #[derive(Clone)]
@@ -39,15 +41,18 @@ pub struct WebDavService {
     mounted: Arc<[Mounted]>,
 }
 
-/// Makes the WebDAV door, with bodies of files in the budget `transfers`, and other services below its listener.
+/// Makes the WebDAV door, with bodies of files in the budget `transfers`, a client for third-party copies if they are
+/// to be made, and other services below its listener.
 #[must_use]
 pub fn service(
     guard: Guard<dyn Engine>,
     transfers: Transfers,
     settings: WebDavSettings,
+    copies: Option<Arc<Client>>,
     mounted: Vec<Mounted>,
 ) -> WebDavService {
-    WebDavService { context: Arc::new(Context::new(guard, transfers, settings)), mounted: mounted.into() }
+    let context = Context::new(guard, transfers, settings, copies);
+    WebDavService { context: Arc::new(context), mounted: mounted.into() }
 }
 
 impl WebDavService {
@@ -130,12 +135,16 @@ async fn answered(asked: &Asked, body: RequestBody) -> Answer {
         "PUT" => put::put(asked, body).await,
         "DELETE" => delete::delete(asked).await,
         "MKCOL" => tree::make_collection(asked, body).await,
-        "COPY" => copy::copy(asked).await,
+        "COPY" => match third_party::way(asked)? {
+            Some(way) => third_party::copy(asked, way).await,
+            None => copy::copy(asked).await,
+        },
         "MOVE" => tree::move_to(asked).await,
         "PROPFIND" => propfind::propfind(asked, body).await,
         "PROPPATCH" => proppatch::proppatch(asked, body).await,
         "LOCK" => locking::lock(asked, body).await,
         "UNLOCK" => locking::unlock(asked).await,
+        "POST" => macaroon::post(asked, body).await,
         _ => Err(Refusal::method(METHODS).into()),
     }
 }

@@ -9,6 +9,7 @@ mod drives;
 mod files;
 mod health;
 mod keys;
+mod locks;
 mod pool;
 mod problem;
 mod protection;
@@ -36,6 +37,7 @@ pub use health::{
     HealthReply, HealthRowReply, SymptomReply,
 };
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
+pub use locks::{LockBody, LockReply};
 pub use pool::{
     AddDriveBody, AddDriveReply, BurnInReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply,
     PoolGroupReply, PoolHealthReply, PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply,

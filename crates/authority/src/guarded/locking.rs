@@ -52,6 +52,16 @@ impl<E: Access + ?Sized> Guarded<E> {
         self.rule.done("unlock", path, || self.rule.holding.locks.give_back(path, token, caller, now))
     }
 
+    /// Ends all locks that were taken on a path. For admins.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Denied`]; [`ArchiveError::NoSuchLock`] if there are none.
+    pub fn end_locks(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
+        self.rule.admin("unlock", path)?;
+        let now = self.rule.ledger.steady();
+        self.rule.done("unlock", path, || self.rule.holding.locks.end_on(path, now))
+    }
+
     /// The locks that hold for a path, with the time until they end.
     ///
     /// # Errors

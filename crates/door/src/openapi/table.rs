@@ -65,6 +65,9 @@ fn access() -> Vec<Endpoint> {
         Endpoint::get("/quotas", "All quotas and what is used of them", Shape::list::<wire::QuotaReply>()),
         Endpoint::post("/quotas", "Sets a quota", 204).with(Shape::of::<wire::QuotaBody>()),
         Endpoint::post("/quotas/remove", "Ends a quota", 204).with(Shape::of::<wire::QuotaBody>()),
+        Endpoint::get("/locks", "Locks that clients of WebDAV hold", Shape::list::<wire::LockReply>()),
+        Endpoint::post("/locks/remove", "Ends all locks that were taken on a path", 204)
+            .with(Shape::of::<wire::LockBody>()),
         Endpoint::get("/keys", "The keys that were given out", Shape::list::<wire::KeyReply>()),
         Endpoint::post("/keys", "Makes a key; its secret is told only now", 201)
             .with(Shape::of::<wire::KeyBody>())

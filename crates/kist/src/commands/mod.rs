@@ -29,6 +29,7 @@ pub mod library;
 pub mod library_scan;
 pub mod library_test;
 mod library_test_report;
+pub mod lock;
 pub mod ls;
 pub mod man;
 pub mod migrate;

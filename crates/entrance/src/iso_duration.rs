@@ -1,4 +1,4 @@
-//! Durations of ISO 8601, as `diskLifetime` has them: `PT1H`, `P1DT12H`, `P2W`.
+//! Durations of ISO 8601, as clients of the grid send them: `PT1H`, `P1DT12H`, `P2W`.
 
 use base::Duration;
 
@@ -8,7 +8,8 @@ const DAY: u64 = 24 * 3600;
 
 /// The duration that a text is; `None`: it is none. A year counts as 365 days, a month as 30. The smallest
 /// unit may have a fraction, which counts to the second. What is too long to count is as long as can be.
-pub(crate) fn parse(text: &str) -> Option<Duration> {
+#[must_use]
+pub fn parse(text: &str) -> Option<Duration> {
     let rest = text.strip_prefix('P').filter(|_| text.len() <= TEXT_BYTES_MAX)?;
     let (date, time) = match rest.split_once('T') {
         Some((_, "")) => return None,
