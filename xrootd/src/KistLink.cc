@@ -108,6 +108,7 @@ bool configure(XrdSysLogger *logger, const char *file) {
         if (key == "kist.socket") settings().socket = value;
         else if (key == "kist.tpcdir") settings().tpc_directory = value;
         else if (key == "kist.timeout") settings().answer_seconds = atoi(value.c_str());
+        else if (key == "kist.finish") settings().finish_seconds = atoi(value.c_str());
         else if (key == "kist.connect") settings().connect_seconds = atoi(value.c_str());
         else {
             log().Emsg("Config", key.c_str(), "is no setting of Kist's plugin");
@@ -126,8 +127,8 @@ bool configure(XrdSysLogger *logger, const char *file) {
         log().Emsg("Config", "kist.socket is too long");
         bad = true;
     }
-    if (settings().answer_seconds < 1 || settings().connect_seconds < 0) {
-        log().Emsg("Config", "kist.timeout and kist.connect are whole seconds");
+    if (settings().answer_seconds < 1 || settings().finish_seconds < 1 || settings().connect_seconds < 0) {
+        log().Emsg("Config", "kist.timeout, kist.finish and kist.connect are whole seconds");
         bad = true;
     }
     good = !bad;
@@ -251,10 +252,18 @@ Failure Link::finish(uint64_t offset, const std::string &last, std::string &answ
         if (tag == WRITE) frames.append(reinterpret_cast<char *>(&offset), sizeof offset).append(last);
     }
     if (Failure failure = send_all(frames)) return failure;
+    // A large file takes its time on the disks.
+    wait_for(settings().finish_seconds);
     Failure refused = answer_to(FINISH, answer);
+    wait_for(settings().answer_seconds);
     // What is left in the connection belongs to nobody: it is not used again.
     if (refused) failed = true;
     return refused;
+}
+
+void Link::wait_for(int seconds) {
+    timeval wait = {seconds, 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
 }
 
 Failure Link::answer_to(Tag tag, std::string &answer) {

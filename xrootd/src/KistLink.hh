@@ -135,6 +135,7 @@ struct Entry {
 struct Settings {
     std::string socket;
     std::string tpc_directory;
+    int finish_seconds = 600;  // the longest wait until a new file is durable
     int answer_seconds = 60;   // the longest wait for an answer, or until Kist takes what is sent
     int connect_seconds = 20;  // the longest wait for Kist to listen again
 };
@@ -175,6 +176,7 @@ private:
     Failure send(Tag tag, const char *head, size_t head_count, const char *tail, size_t tail_count);
     Failure send_all(const std::string &bytes);
     Failure answer_to(Tag tag, std::string &answer);
+    void wait_for(int seconds);
     Failure receive(void *into, size_t count);
     Failure header(uint16_t &tag, uint32_t &length);
     Failure refusal(uint32_t length);
