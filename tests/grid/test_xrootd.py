@@ -155,6 +155,15 @@ def test_what_is_kept_is_not_changed(place):
         equal(file.write(b"abc", at)[0].ok, True, "within the window")
     equal(file.close()[0].ok, True, "complete")
     equal(place.xrdfs("cat", "/open/window").exits().out, "abc" * 4, "in order")
+    # Another client is not given a new file as its own, neither to write nor to update.
+    file, _, _ = client(place.url("/open/own"), flags.NEW)
+    file.write(b"abc", 0)
+    _, status, _ = client(place.url("/open/own"), flags.DELETE)
+    equal((status.ok, "busy" in status.message.lower()), (False, True), status.message)
+    _, status, _ = client(place.url("/open/own"), flags.UPDATE)
+    equal(status.ok, False, "an update of it")
+    equal(file.close()[0].ok, True, "the first client's file")
+    equal(place.xrdfs("cat", "/open/own").exits().out, "abc", "its bytes")
     # Sync promises what only the close can keep.
     file, _, _ = client(place.url("/open/sync"), flags.NEW)
     file.write(b"abc", 0)

@@ -20,11 +20,18 @@ namespace kist {
 
 // Nothing that goes wrong here may end the server's process.
 #define KIST_BEGIN try {
-#define KIST_END } catch (const std::bad_alloc &) { return -ENOMEM; } catch (...) { return -EIO; }
+#define KIST_END                     \
+    }                                \
+    catch (const std::bad_alloc &) { \
+        return -ENOMEM;              \
+    }                                \
+    catch (...) {                    \
+        return -EIO;                 \
+    }
 
 int number(const Failure &failure) {
-    // XrdOfs::Emsg answers these two with a number of seconds to wait. Its callers that read and write hand that on
-    // as a number of bytes.
+    // XrdOfs::Emsg answers these two with a number of seconds to wait. Its callers that read and write hand
+    // that on as a number of bytes.
     if (failure.error == EBUSY || failure.error == ETIMEDOUT) return -EAGAIN;
     return -failure.error;
 }
@@ -38,14 +45,17 @@ File::~File() { Close(); }
 
 int File::Open(const char *name, int flags, mode_t mode, XrdOucEnv &env) {
     KIST_BEGIN
-    if (state != CLOSED) return -EBADF;
-    if (!is_path(name)) { pending().reset(); return -EINVAL; }
-    path = name;
-    if ((flags & O_ACCMODE) == O_RDONLY && !(flags & (O_CREAT | O_TRUNC))) return open_reading(name, env);
-    if (flags & (O_CREAT | O_TRUNC)) return open_writing(name, flags, mode, env);
-    // What is kept is not changed: a new file may take its place.
-    pending().reset();
-    return -ENOTSUP;
+        if (state != CLOSED) return -EBADF;
+        if (!is_path(name)) {
+            pending().reset();
+            return -EINVAL;
+        }
+        path = name;
+        if ((flags & O_ACCMODE) == O_RDONLY && !(flags & (O_CREAT | O_TRUNC))) return open_reading(name, env);
+        if (flags & (O_CREAT | O_TRUNC)) return open_writing(name, flags, mode, env);
+        // What is kept is not changed: a new file may take its place.
+        pending().reset();
+        return -ENOTSUP;
     KIST_END
 }
 
@@ -53,8 +63,14 @@ int File::open_reading(const char *name, XrdOucEnv &env) {
     Pending &before = pending();
     std::unique_ptr<Lane> lane(new Lane);
     Failure failure;
-    if (!authorises) { log().Emsg("Open", name, "'ofs.authlib' is missing in the configuration of this server"); return -EACCES; }
-    if (!asker(env.secEnv(), &env, who)) { before.reset(); return -EACCES; }
+    if (!authorises) {
+        log().Emsg("Open", name, "'ofs.authlib' is missing in the configuration of this server");
+        return -EACCES;
+    }
+    if (!asker(env.secEnv(), &env, who)) {
+        before.reset();
+        return -EACCES;
+    }
     if (before.kind == Pending::READ && before.path == path) {
         failure = before.failure;
         lane->reader = std::move(before.reader);
@@ -68,7 +84,10 @@ int File::open_reading(const char *name, XrdOucEnv &env) {
         return failure.error == ETIMEDOUT ? -EAGAIN : -failure.error;
     }
     // Who may not share this file is on the way: once they are refused, it can be opened.
-    if (!open_files().add_reader(path)) { Reader::close(std::move(lane->reader)); return -EBUSY; }
+    if (!open_files().add_reader(path)) {
+        Reader::close(std::move(lane->reader));
+        return -EBUSY;
+    }
     entry = lane->reader->entry;
     lane_count = 1;
     lanes.push_back(std::move(lane));
@@ -96,15 +115,20 @@ int File::open_writing(const char *name, int flags, mode_t mode, XrdOucEnv &env)
     }
     Failure failure;
     std::string answer;
-    if (!asker(env.secEnv(), &env, who)) failure.error = EACCES, failure.why = "who it is cannot be told to Kist";
+    if (!asker(env.secEnv(), &env, who))
+        failure.error = EACCES, failure.why = "who it is cannot be told to Kist";
     bool exclusive = !(flags & O_TRUNC), parents = mode & SFS_O_MKPTH;
-    std::string body = Body().raw(who).text(path).u16(exclusive).u16(parents).u32(mode & 0777).u64(size).bytes;
+    std::string body =
+        Body().raw(who).text(path).u16(exclusive).u16(parents).u32(mode & 0777).u64(size).bytes;
     for (int attempt = 0; attempt < 2 && !failure; attempt++) {
         link = attempt == 0 ? Link::get(failure) : Link::connect(failure);
         if (!link) break;
         failure = link->ask(CREATE, body, answer);
         if (!failure) break;
-        if (!failure.link) { Link::put_back(std::move(link)); break; }
+        if (!failure.link) {
+            Link::put_back(std::move(link));
+            break;
+        }
         link.reset();
         if (attempt == 0) failure = Failure();
     }
@@ -125,21 +149,21 @@ int File::open_writing(const char *name, int flags, mode_t mode, XrdOucEnv &env)
 
 int File::Close(long long *size) {
     KIST_BEGIN
-    pending().reset();
-    if (state == WRITING) return close_writing(size);
-    if (state == READING) {
-        std::list<std::unique_ptr<Lane>> all;
-        {
-            std::lock_guard<std::mutex> held(mutex);
-            all.swap(lanes);
-            lane_count = 0;
+        pending().reset();
+        if (state == WRITING) return close_writing(size);
+        if (state == READING) {
+            std::list<std::unique_ptr<Lane>> all;
+            {
+                std::lock_guard<std::mutex> held(mutex);
+                all.swap(lanes);
+                lane_count = 0;
+            }
+            open_files().remove_reader(path);
+            state = CLOSED;
+            for (auto &lane : all) Reader::close(std::move(lane->reader));
+            if (size) *size = static_cast<long long>(entry.size);
         }
-        open_files().remove_reader(path);
-        state = CLOSED;
-        for (auto &lane : all) Reader::close(std::move(lane->reader));
-        if (size) *size = static_cast<long long>(entry.size);
-    }
-    return 0;
+        return 0;
     KIST_END
 }
 
@@ -187,7 +211,11 @@ int File::Fchmod(mode_t mode) {
 
 // A file is durable when it is closed, and not before.
 int File::Fsync() { return -ENOTSUP; }
-int File::Fsync(XrdSfsAio *aio) { aio->Result = -ENOTSUP; aio->doneWrite(); return 0; }
+int File::Fsync(XrdSfsAio *aio) {
+    aio->Result = -ENOTSUP;
+    aio->doneWrite();
+    return 0;
+}
 
 int File::Ftruncate(unsigned long long size) {
     if (state != WRITING) return -ENOTSUP;
@@ -196,15 +224,15 @@ int File::Ftruncate(unsigned long long size) {
 
 int File::Fstat(struct stat *buffer) {
     KIST_BEGIN
-    pending().reset();
-    if (state == CLOSED) return -EBADF;
-    Entry now = entry;
-    if (state == WRITING) {
-        now.size = written;
-        now.mtime_ns = static_cast<int64_t>(time(nullptr)) * 1000000000;
-    }
-    now.fill(buffer);
-    return 0;
+        pending().reset();
+        if (state == CLOSED) return -EBADF;
+        Entry now = entry;
+        if (state == WRITING) {
+            now.size = written;
+            now.mtime_ns = static_cast<int64_t>(time(nullptr)) * 1000000000;
+        }
+        now.fill(buffer);
+        return 0;
     KIST_END
 }
 
@@ -215,8 +243,10 @@ std::unique_ptr<File::Lane> File::take_lane(uint64_t offset, Failure &failure) {
     for (;;) {
         if (!lanes.empty()) {
             // One that reads on, or that nobody used yet, before one that has to jump.
-            auto best = std::find_if(lanes.begin(), lanes.end(), [&](auto &lane) { return lane->next == offset; });
-            if (best == lanes.end() && lane_count < READERS_MAX && lanes.front()->next != 0 && offset == 0) break;
+            auto best =
+                std::find_if(lanes.begin(), lanes.end(), [&](auto &lane) { return lane->next == offset; });
+            if (best == lanes.end() && lane_count < READERS_MAX && lanes.front()->next != 0 && offset == 0)
+                break;
             if (best == lanes.end()) best = lanes.begin();
             std::unique_ptr<Lane> lane = std::move(*best);
             lanes.erase(best);
@@ -234,7 +264,10 @@ std::unique_ptr<File::Lane> File::take_lane(uint64_t offset, Failure &failure) {
         failure.why = "was replaced since it was opened";
         Reader::close(std::move(lane->reader));
     }
-    if (failure) { give_lane(nullptr); return nullptr; }
+    if (failure) {
+        give_lane(nullptr);
+        return nullptr;
+    }
     return lane;
 }
 
@@ -245,7 +278,8 @@ void File::give_lane(std::unique_ptr<Lane> lane) {
     lane_is_free.notify_one();
 }
 
-Failure File::read_again(std::unique_ptr<Lane> &lane, Tag tag, const std::string &body, char *into, size_t room, size_t &got) {
+Failure File::read_again(std::unique_ptr<Lane> &lane, Tag tag, const std::string &body, char *into,
+                         size_t room, size_t &got) {
     Failure failure = lane->reader->link->read(tag, body, into, room, got);
     if (!failure.link) return failure;
     // Kist was started anew, or does not answer. The file that is open is the one that was opened, or none.
@@ -277,7 +311,10 @@ ssize_t File::read_at(char *into, uint64_t offset, size_t size) {
         size_t got = 0;
         std::string body = Body().u64(offset + done).u32(wanted).bytes;
         failure = read_again(lane, READ, body, into + done, wanted, got);
-        if (!failure && got != wanted) { failure.error = EIO; failure.why = "Kist gave too few bytes"; }
+        if (!failure && got != wanted) {
+            failure.error = EIO;
+            failure.why = "Kist gave too few bytes";
+        }
         done += got;
     }
     lane->next = offset + done;
@@ -287,16 +324,17 @@ ssize_t File::read_at(char *into, uint64_t offset, size_t size) {
 
 ssize_t File::Read(void *into, off_t offset, size_t size) {
     KIST_BEGIN
-    // What this thread has opened for a client who then came to share an open file.
-    pending().reset();
-    if (state != READING) return -EBADF;
-    if (offset < 0) return -EINVAL;
-    return read_at(static_cast<char *>(into), static_cast<uint64_t>(offset), size);
+        // What this thread has opened for a client who then came to share an open file.
+        pending().reset();
+        if (state != READING) return -EBADF;
+        if (offset < 0) return -EINVAL;
+        return read_at(static_cast<char *>(into), static_cast<uint64_t>(offset), size);
     KIST_END
 }
 
 int File::Read(XrdSfsAio *aio) {
-    aio->Result = Read(const_cast<void *>(aio->sfsAio.aio_buf), aio->sfsAio.aio_offset, aio->sfsAio.aio_nbytes);
+    aio->Result =
+        Read(const_cast<void *>(aio->sfsAio.aio_buf), aio->sfsAio.aio_offset, aio->sfsAio.aio_nbytes);
     aio->doneRead();
     return 0;
 }
@@ -312,7 +350,10 @@ ssize_t File::read_group(const XrdOucIOVec *pieces, size_t count, size_t bytes) 
     size_t got = 0;
     failure = read_again(lane, READ_VECTOR, body.bytes, &all[0], bytes, got);
     give_lane(std::move(lane));
-    if (!failure && got != bytes) { failure.error = EIO; failure.why = "Kist gave too few bytes"; }
+    if (!failure && got != bytes) {
+        failure.error = EIO;
+        failure.why = "Kist gave too few bytes";
+    }
     if (failure) return fail("ReadV", failure);
     size_t at = 0;
     for (size_t n = 0; n < count; n++) {
@@ -324,30 +365,31 @@ ssize_t File::read_group(const XrdOucIOVec *pieces, size_t count, size_t bytes) 
 
 ssize_t File::ReadV(XrdOucIOVec *pieces, int number_of_pieces) {
     KIST_BEGIN
-    pending().reset();
-    if (state != READING) return -EBADF;
-    ssize_t total = 0;
-    size_t first = 0, bytes = 0, count = number_of_pieces > 0 ? number_of_pieces : 0;
-    for (size_t n = 0; n < count; n++) {
-        const XrdOucIOVec &piece = pieces[n];
-        bool within = piece.size >= 0 && piece.offset >= 0
-            && static_cast<uint64_t>(piece.offset) + static_cast<uint64_t>(piece.size) <= entry.size;
-        // As XRootD's own storage says of a piece behind the end.
-        if (!within) return -ESPIPE;
-    }
-    for (size_t n = 0; n <= count; n++) {
-        bool full = n == count || n - first == SEGMENTS_MAX || bytes + pieces[n].size > IO_BYTES_MAX;
-        if (full && n > first) {
-            ssize_t read = bytes > IO_BYTES_MAX ? read_at(pieces[first].data, pieces[first].offset, bytes)
-                                                : read_group(pieces + first, n - first, bytes);
-            if (read < 0) return read;
-            total += read;
-            first = n;
-            bytes = 0;
+        pending().reset();
+        if (state != READING) return -EBADF;
+        ssize_t total = 0;
+        size_t first = 0, bytes = 0, count = number_of_pieces > 0 ? number_of_pieces : 0;
+        for (size_t n = 0; n < count; n++) {
+            const XrdOucIOVec &piece = pieces[n];
+            bool within =
+                piece.size >= 0 && piece.offset >= 0 &&
+                static_cast<uint64_t>(piece.offset) + static_cast<uint64_t>(piece.size) <= entry.size;
+            // As XRootD's own storage says of a piece behind the end.
+            if (!within) return -ESPIPE;
         }
-        if (n < count) bytes += pieces[n].size;
-    }
-    return total;
+        for (size_t n = 0; n <= count; n++) {
+            bool full = n == count || n - first == SEGMENTS_MAX || bytes + pieces[n].size > IO_BYTES_MAX;
+            if (full && n > first) {
+                ssize_t read = bytes > IO_BYTES_MAX ? read_at(pieces[first].data, pieces[first].offset, bytes)
+                                                    : read_group(pieces + first, n - first, bytes);
+                if (read < 0) return read;
+                total += read;
+                first = n;
+                bytes = 0;
+            }
+            if (n < count) bytes += pieces[n].size;
+        }
+        return total;
     KIST_END
 }
 
@@ -390,19 +432,21 @@ Failure File::send_last() {
 
 ssize_t File::Write(const void *from, off_t offset, size_t size) {
     KIST_BEGIN
-    if (state != WRITING) return -EBADF;
-    if (offset < 0 || !fifo.empty()) return -EINVAL;
-    if (!persists) {
-        log().Emsg("Write", path.c_str(), "'ofs.persist auto hold 0' is missing in the configuration of this server");
-        return -ENOTSUP;
-    }
-    int result = put(static_cast<const char *>(from), static_cast<uint64_t>(offset), size);
-    return result < 0 ? result : static_cast<ssize_t>(size);
+        if (state != WRITING) return -EBADF;
+        if (offset < 0 || !fifo.empty()) return -EINVAL;
+        if (!persists) {
+            log().Emsg("Write", path.c_str(),
+                       "'ofs.persist auto hold 0' is missing in the configuration of this server");
+            return -ENOTSUP;
+        }
+        int result = put(static_cast<const char *>(from), static_cast<uint64_t>(offset), size);
+        return result < 0 ? result : static_cast<ssize_t>(size);
     KIST_END
 }
 
 int File::Write(XrdSfsAio *aio) {
-    aio->Result = Write(const_cast<const void *>(aio->sfsAio.aio_buf), aio->sfsAio.aio_offset, aio->sfsAio.aio_nbytes);
+    aio->Result =
+        Write(const_cast<const void *>(aio->sfsAio.aio_buf), aio->sfsAio.aio_offset, aio->sfsAio.aio_nbytes);
     aio->doneWrite();
     return 0;
 }
@@ -411,14 +455,23 @@ int File::Write(XrdSfsAio *aio) {
 void File::pump() {
     try {
         int in = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-        if (in < 0) { std::lock_guard<std::mutex> held(mutex); failed = errno; return; }
+        if (in < 0) {
+            std::lock_guard<std::mutex> held(mutex);
+            failed = errno;
+            return;
+        }
         std::vector<char> buffer(1 << 20);
         uint64_t offset = 0;
         for (bool ended = false; !ended;) {
             pollfd wanted = {in, POLLIN, 0};
             int ready = poll(&wanted, 1, 100);
+            // Closed before the program has brought all: nothing of it is kept.
+            if (stop && access((fifo + ".ok").c_str(), F_OK) != 0) break;
             if (ready < 0 && errno != EINTR) break;
-            if (ready <= 0) { ended = stop; continue; }
+            if (ready <= 0) {
+                ended = stop;
+                continue;
+            }
             ssize_t got = ::read(in, buffer.data(), buffer.size());
             if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
             if (got <= 0) break;
@@ -449,34 +502,37 @@ Failure Directory::next_page() {
         last = line.name;
         page.push_back(std::move(line));
     }
-    if (fields.bad) { failure.error = EIO; failure.why = "a listing of Kist cannot be read"; }
+    if (fields.bad) {
+        failure.error = EIO;
+        failure.why = "a listing of Kist cannot be read";
+    }
     return failure;
 }
 
 int Directory::Opendir(const char *name, XrdOucEnv &env) {
     KIST_BEGIN
-    if (!is_path(name)) return -EINVAL;
-    if (!asker(env.secEnv(), &env, who)) return -EACCES;
-    path = name;
-    if (Failure failure = next_page()) return number(failure);
-    is_open = true;
-    return 0;
+        if (!is_path(name)) return -EINVAL;
+        if (!asker(env.secEnv(), &env, who)) return -EACCES;
+        path = name;
+        if (Failure failure = next_page()) return number(failure);
+        is_open = true;
+        return 0;
     KIST_END
 }
 
 int Directory::Readdir(char *into, int room) {
     KIST_BEGIN
-    if (!is_open || room < 1) return -EBADF;
-    while (page.empty() && more)
-        if (Failure failure = next_page()) return number(failure);
-    *into = '\0';
-    if (page.empty()) return 0;
-    Line line = std::move(page.front());
-    page.pop_front();
-    if (line.name.size() >= static_cast<size_t>(room)) return -ENAMETOOLONG;
-    memcpy(into, line.name.c_str(), line.name.size() + 1);
-    if (wanted) line.entry.fill(wanted);
-    return 0;
+        if (!is_open || room < 1) return -EBADF;
+        while (page.empty() && more)
+            if (Failure failure = next_page()) return number(failure);
+        *into = '\0';
+        if (page.empty()) return 0;
+        Line line = std::move(page.front());
+        page.pop_front();
+        if (line.name.size() >= static_cast<size_t>(room)) return -ENAMETOOLONG;
+        memcpy(into, line.name.c_str(), line.name.size() + 1);
+        if (wanted) line.entry.fill(wanted);
+        return 0;
     KIST_END
 }
 

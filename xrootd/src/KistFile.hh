@@ -13,7 +13,7 @@
 namespace kist {
 
 constexpr size_t LAST_BYTES_MAX = 64 << 10;
-constexpr size_t READERS_MAX = 8;   // connections that clients of one open file share
+constexpr size_t READERS_MAX = 8;  // connections that clients of one open file share
 
 class File : public XrdOssDF {
 public:
@@ -35,7 +35,10 @@ public:
     int Write(XrdSfsAio *aio) override;
 
 private:
-    struct Lane { std::unique_ptr<Reader> reader; uint64_t next = 0; };
+    struct Lane {
+        std::unique_ptr<Reader> reader;
+        uint64_t next = 0;
+    };
     int open_reading(const char *path, XrdOucEnv &env);
     int open_writing(const char *path, int flags, mode_t mode, XrdOucEnv &env);
     int close_writing(long long *size);
@@ -44,7 +47,8 @@ private:
     std::unique_ptr<Lane> take_lane(uint64_t offset, Failure &failure);
     void give_lane(std::unique_ptr<Lane> lane);
     // Asks, and once more on a new connection if that fails: the file is the same, or the client hears of it.
-    Failure read_again(std::unique_ptr<Lane> &lane, Tag tag, const std::string &body, char *into, size_t room, size_t &got);
+    Failure read_again(std::unique_ptr<Lane> &lane, Tag tag, const std::string &body, char *into, size_t room,
+                       size_t &got);
     ssize_t read_at(char *into, uint64_t offset, size_t size);
     ssize_t read_group(const XrdOucIOVec *pieces, size_t count, size_t bytes);
     void pump();
@@ -58,14 +62,14 @@ private:
     Entry entry;
     std::mutex mutex;
     std::condition_variable lane_is_free;
-    std::list<std::unique_ptr<Lane>> lanes;   // that are free
+    std::list<std::unique_ptr<Lane>> lanes;  // that are free
     size_t lane_count = 0;
 
     // Writing. `mutex` holds for all of it.
     std::unique_ptr<Link> link;
-    uint64_t writer = 0;         // its number among all that have the path
-    bool persists = false;       // XRootD tells clean ends from others: ofs.persist
-    bool complete = false;       // the client has closed it
+    uint64_t writer = 0;    // its number among all that have the path
+    bool persists = false;  // XRootD tells clean ends from others: ofs.persist
+    bool complete = false;  // the client has closed it
     int failed = 0;
     std::atomic<uint64_t> written{0};
     // Bytes that go to Kist with the next ones, or with the end of the file: a small file is sent at one go.
@@ -83,11 +87,22 @@ public:
     explicit Directory(const char *tident) : XrdOssDF(tident, DF_isDir) {}
     int Opendir(const char *path, XrdOucEnv &env) override;
     int Readdir(char *into, int room) override;
-    int StatRet(struct stat *buffer) override { wanted = buffer; return 0; }
-    int Close(long long * = nullptr) override { page.clear(); is_open = false; return 0; }
+    int StatRet(struct stat *buffer) override {
+        wanted = buffer;
+        return 0;
+    }
+    int Close(long long * = nullptr) override {
+        page.clear();
+        is_open = false;
+        return 0;
+    }
+
 private:
     Failure next_page();
-    struct Line { std::string name; Entry entry; };
+    struct Line {
+        std::string name;
+        Entry entry;
+    };
     std::list<Line> page;
     std::string path, who, last;
     struct stat *wanted = nullptr;

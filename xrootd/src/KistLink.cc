@@ -20,7 +20,8 @@
 
 namespace kist {
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the protocol is little-endian, and so is this code");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the protocol is little-endian, and so is this code");
 
 static const uint64_t MAGIC = 0x6472782d7473696bULL;  // "kist-xrd"
 static const uint16_t VERSION = 1;
@@ -30,7 +31,11 @@ static const useconds_t CONNECT_AGAIN_US = 100 * 1000;
 
 std::string Fields::text() {
     size_t count = u16();
-    if (count > left) { bad = true; left = 0; return std::string(); }
+    if (count > left) {
+        bad = true;
+        left = 0;
+        return std::string();
+    }
     std::string text(at, count);
     at += count;
     left -= count;
@@ -72,8 +77,14 @@ void Entry::fill(struct stat *buffer) const {
 
 // ---- settings
 
-Settings &settings() { static Settings the; return the; }
-XrdSysError &log() { static XrdSysError the(nullptr, "kist_"); return the; }
+Settings &settings() {
+    static Settings the;
+    return the;
+}
+XrdSysError &log() {
+    static XrdSysError the(nullptr, "kist_");
+    return the;
+}
 
 bool configure(XrdSysLogger *logger, const char *file) {
     static std::mutex mutex;
@@ -89,21 +100,35 @@ bool configure(XrdSysLogger *logger, const char *file) {
         std::istringstream words(line);
         std::string key, value;
         if (!(words >> key) || key.compare(0, 5, "kist.") != 0) continue;
-        if (!(words >> value)) { log().Emsg("Config", key.c_str(), "has no value"); bad = true; continue; }
+        if (!(words >> value)) {
+            log().Emsg("Config", key.c_str(), "has no value");
+            bad = true;
+            continue;
+        }
         if (key == "kist.socket") settings().socket = value;
         else if (key == "kist.tpcdir") settings().tpc_directory = value;
         else if (key == "kist.timeout") settings().answer_seconds = atoi(value.c_str());
+        else if (key == "kist.finish") settings().finish_seconds = atoi(value.c_str());
         else if (key == "kist.connect") settings().connect_seconds = atoi(value.c_str());
-        else { log().Emsg("Config", key.c_str(), "is no setting of Kist's plugin"); bad = true; }
+        else {
+            log().Emsg("Config", key.c_str(), "is no setting of Kist's plugin");
+            bad = true;
+        }
     }
     if (settings().tpc_directory.empty()) {
         const char *admin = getenv("XRDADMINPATH");
         settings().tpc_directory = std::string(admin ? admin : "/tmp") + "/kist-tpc";
     }
-    if (settings().socket.empty()) { log().Emsg("Config", "kist.socket is missing: the path of Kist's socket"); bad = true; }
-    if (settings().socket.size() >= sizeof(sockaddr_un::sun_path)) { log().Emsg("Config", "kist.socket is too long"); bad = true; }
-    if (settings().answer_seconds < 1 || settings().connect_seconds < 0) {
-        log().Emsg("Config", "kist.timeout and kist.connect are whole seconds");
+    if (settings().socket.empty()) {
+        log().Emsg("Config", "kist.socket is missing: the path of Kist's socket");
+        bad = true;
+    }
+    if (settings().socket.size() >= sizeof(sockaddr_un::sun_path)) {
+        log().Emsg("Config", "kist.socket is too long");
+        bad = true;
+    }
+    if (settings().answer_seconds < 1 || settings().finish_seconds < 1 || settings().connect_seconds < 0) {
+        log().Emsg("Config", "kist.timeout, kist.finish and kist.connect are whole seconds");
         bad = true;
     }
     good = !bad;
@@ -117,10 +142,11 @@ Link::~Link() { ::close(fd); }
 Failure Link::broken(const char *what, int error) {
     failed = true;
     Failure failure;
-    // EAGAIN is how the kernel says that the time is over. ETIMEDOUT and EBUSY are never told: XRootD takes them
-    // for a wish to wait, and in a read for a number of bytes.
+    // EAGAIN is how the kernel says that the time is over. ETIMEDOUT and EBUSY are never told: XRootD takes
+    // them for a wish to wait, and in a read for a number of bytes.
     failure.error = EHOSTDOWN;
-    failure.why = std::string(what) + ": " + (error == EAGAIN ? "Kist does not answer in time" : strerror(error));
+    failure.why =
+        std::string(what) + ": " + (error == EAGAIN ? "Kist does not answer in time" : strerror(error));
     failure.link = true;
     return failure;
 }
@@ -134,7 +160,9 @@ Failure Link::send(Tag tag, const char *head, size_t head_count, const char *tai
     memcpy(bytes + 4, &kind, 2);
     memcpy(bytes + 6, &zero, 2);
     memcpy(bytes + 8, &id, 8);
-    iovec parts[3] = {{bytes, HEADER_BYTES}, {const_cast<char *>(head), head_count}, {const_cast<char *>(tail), tail_count}};
+    iovec parts[3] = {{bytes, HEADER_BYTES},
+                      {const_cast<char *>(head), head_count},
+                      {const_cast<char *>(tail), tail_count}};
     msghdr message = {};
     message.msg_iov = parts;
     message.msg_iovlen = 3;
@@ -149,7 +177,10 @@ Failure Link::send(Tag tag, const char *head, size_t head_count, const char *tai
             message.msg_iov->iov_base = static_cast<char *>(message.msg_iov->iov_base) + count;
             message.msg_iov->iov_len -= count;
             sent -= count;
-            if (message.msg_iov->iov_len == 0 && message.msg_iovlen > 1) { message.msg_iov++; message.msg_iovlen--; }
+            if (message.msg_iov->iov_len == 0 && message.msg_iovlen > 1) {
+                message.msg_iov++;
+                message.msg_iovlen--;
+            }
         }
     }
     return Failure();
@@ -208,7 +239,8 @@ Failure Link::ask(Tag tag, const std::string &body, std::string &answer) {
 }
 
 Failure Link::finish(uint64_t offset, const std::string &last, std::string &answer) {
-    // Both frames in one go, so that Kist is woken once. A refused write is followed by the refusal of the end.
+    // Both frames in one go, so that Kist is woken once. A refused write is followed by the refusal of the
+    // end.
     std::string frames;
     for (Tag tag : {WRITE, FINISH}) {
         if (tag == WRITE && last.empty()) continue;
@@ -220,10 +252,18 @@ Failure Link::finish(uint64_t offset, const std::string &last, std::string &answ
         if (tag == WRITE) frames.append(reinterpret_cast<char *>(&offset), sizeof offset).append(last);
     }
     if (Failure failure = send_all(frames)) return failure;
+    // A large file takes its time on the disks.
+    wait_for(settings().finish_seconds);
     Failure refused = answer_to(FINISH, answer);
+    wait_for(settings().answer_seconds);
     // What is left in the connection belongs to nobody: it is not used again.
     if (refused) failed = true;
     return refused;
+}
+
+void Link::wait_for(int seconds) {
+    timeval wait = {seconds, 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
 }
 
 Failure Link::answer_to(Tag tag, std::string &answer) {
@@ -310,11 +350,15 @@ std::unique_ptr<Link> Link::connect(Failure &failure) {
             failure = link->ask(HELLO, Body().u64(MAGIC).u16(VERSION).bytes, answer);
             if (!failure) return link;
             // What Kist says in words is not said otherwise a moment later.
-            if (!failure.link) { log().Emsg("Connect", failure.why.c_str()); return nullptr; }
+            if (!failure.link) {
+                log().Emsg("Connect", failure.why.c_str());
+                return nullptr;
+            }
         } else {
             error = errno;
             failure.error = EHOSTDOWN;
-            failure.why = std::string("Kist cannot be reached at ") + settings().socket + ": " + strerror(error);
+            failure.why =
+                std::string("Kist cannot be reached at ") + settings().socket + ": " + strerror(error);
             failure.link = true;
         }
         if (error == EACCES || std::chrono::steady_clock::now() >= until) {
@@ -398,14 +442,17 @@ bool asker(const XrdSecEntity *entity, XrdOucEnv *env, std::string &bytes) {
         if (entity->addrInfo) {
             char buffer[ADDRESS_BYTES_MAX + 1] = "";
             // An address with its port, not what a name server says of it.
-            if (entity->addrInfo->Format(buffer, sizeof buffer, XrdNetAddrInfo::fmtAddr, 0) > 0) address = buffer;
+            if (entity->addrInfo->Format(buffer, sizeof buffer, XrdNetAddrInfo::fmtAddr, 0) > 0)
+                address = buffer;
         }
     }
     std::string token = token_of(entity, env);
-    struct { const std::string &text; size_t max; } all[] = {
-        {protocol, PROTOCOL_BYTES_MAX}, {name, NAME_BYTES_MAX}, {organisations, ENTITY_BYTES_MAX},
-        {roles, ENTITY_BYTES_MAX}, {groups, ENTITY_BYTES_MAX}, {subject, ENTITY_BYTES_MAX},
-        {address, ADDRESS_BYTES_MAX}, {token, TOKEN_BYTES_MAX}};
+    struct {
+        const std::string &text;
+        size_t max;
+    } all[] = {{protocol, PROTOCOL_BYTES_MAX}, {name, NAME_BYTES_MAX},     {organisations, ENTITY_BYTES_MAX},
+               {roles, ENTITY_BYTES_MAX},      {groups, ENTITY_BYTES_MAX}, {subject, ENTITY_BYTES_MAX},
+               {address, ADDRESS_BYTES_MAX},   {token, TOKEN_BYTES_MAX}};
     Body body;
     for (auto &one : all) {
         // Nothing is cut: what is cut may be somebody else's.

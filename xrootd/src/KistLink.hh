@@ -20,11 +20,11 @@ class XrdSysLogger;
 
 namespace kist {
 
-constexpr uint32_t IO_BYTES_MAX = 2 << 20;     // of a file in one frame
+constexpr uint32_t IO_BYTES_MAX = 2 << 20;  // of a file in one frame
 constexpr uint32_t FRAME_BYTES_MAX = IO_BYTES_MAX + (64 << 10);
 constexpr size_t HEADER_BYTES = 16;
 constexpr size_t PATH_BYTES_MAX = 4096;
-constexpr size_t ENTITY_BYTES_MAX = 8 << 10;   // groups, roles, organisations, subject
+constexpr size_t ENTITY_BYTES_MAX = 8 << 10;  // groups, roles, organisations, subject
 constexpr size_t NAME_BYTES_MAX = 1 << 10;
 constexpr size_t PROTOCOL_BYTES_MAX = 16;
 constexpr size_t ADDRESS_BYTES_MAX = 128;
@@ -33,12 +33,30 @@ constexpr size_t REQUEST_BYTES_MAX = 64;
 constexpr size_t SEGMENTS_MAX = 1024;
 constexpr size_t PATHS_MAX = 10000;
 constexpr uint32_t LIST_ENTRIES = 1000;
-constexpr size_t IDLE_LINKS_MAX = 64;          // that are kept for the next call
+constexpr size_t IDLE_LINKS_MAX = 64;  // that are kept for the next call
 
 enum Tag : uint16_t {
-    HELLO = 1, STAT, LIST, OPEN, READ, READ_VECTOR, CREATE, WRITE, FINISH, CLOSE, MAKE_DIRECTORY, REMOVE_DIRECTORY,
-    REMOVE, RENAME, STAGE, CANCEL, QUERY, EVICT, SPACE,
-    ANSWER = 0x4000, REFUSED = 0x7fff
+    HELLO = 1,
+    STAT,
+    LIST,
+    OPEN,
+    READ,
+    READ_VECTOR,
+    CREATE,
+    WRITE,
+    FINISH,
+    CLOSE,
+    MAKE_DIRECTORY,
+    REMOVE_DIRECTORY,
+    REMOVE,
+    RENAME,
+    STAGE,
+    CANCEL,
+    QUERY,
+    EVICT,
+    SPACE,
+    ANSWER = 0x4000,
+    REFUSED = 0x7fff
 };
 
 // Flags of a name.
@@ -46,9 +64,9 @@ constexpr uint16_t IS_DIRECTORY = 1, IS_OFFLINE = 2, IS_BACKED_UP = 4;
 
 // A failure that XRootD's errno texts have no word for keeps what Kist said.
 struct Failure {
-    int error = 0;        // errno, positive; 0: none
+    int error = 0;  // errno, positive; 0: none
     std::string why;
-    bool link = false;    // the connection failed: nobody knows what Kist did
+    bool link = false;  // the connection failed: nobody knows what Kist did
     explicit operator bool() const { return error != 0; }
 };
 
@@ -58,11 +76,18 @@ public:
     Body &u16(uint16_t n) { return put(&n, sizeof n); }
     Body &u32(uint32_t n) { return put(&n, sizeof n); }
     Body &u64(uint64_t n) { return put(&n, sizeof n); }
-    Body &raw(const std::string &text) { bytes += text; return *this; }
+    Body &raw(const std::string &text) {
+        bytes += text;
+        return *this;
+    }
     Body &text(const std::string &text) { return u16(static_cast<uint16_t>(text.size())).raw(text); }
     std::string bytes;
+
 private:
-    Body &put(const void *from, size_t count) { bytes.append(static_cast<const char *>(from), count); return *this; }
+    Body &put(const void *from, size_t count) {
+        bytes.append(static_cast<const char *>(from), count);
+        return *this;
+    }
 };
 
 // Reads the body of an answer; what is not there is zero and sets `bad`.
@@ -75,10 +100,16 @@ public:
     int64_t i64() { return number<int64_t>(); }
     std::string text();
     bool bad = false;
+
 private:
-    template <typename T> T number() {
+    template <typename T>
+    T number() {
         T value = 0;
-        if (left < sizeof value) { bad = true; left = 0; return 0; }
+        if (left < sizeof value) {
+            bad = true;
+            left = 0;
+            return 0;
+        }
         memcpy(&value, at, sizeof value);
         at += sizeof value;
         left -= sizeof value;
@@ -104,8 +135,9 @@ struct Entry {
 struct Settings {
     std::string socket;
     std::string tpc_directory;
-    int answer_seconds = 60;     // the longest wait for an answer, or until Kist takes what is sent
-    int connect_seconds = 20;    // the longest wait for Kist to listen again
+    int finish_seconds = 600;  // the longest wait until a new file is durable
+    int answer_seconds = 60;   // the longest wait for an answer, or until Kist takes what is sent
+    int connect_seconds = 20;  // the longest wait for Kist to listen again
 };
 Settings &settings();
 XrdSysError &log();
@@ -144,6 +176,7 @@ private:
     Failure send(Tag tag, const char *head, size_t head_count, const char *tail, size_t tail_count);
     Failure send_all(const std::string &bytes);
     Failure answer_to(Tag tag, std::string &answer);
+    void wait_for(int seconds);
     Failure receive(void *into, size_t count);
     Failure header(uint16_t &tag, uint32_t &length);
     Failure refusal(uint32_t length);

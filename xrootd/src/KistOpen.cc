@@ -18,17 +18,24 @@ std::unique_ptr<Reader> Reader::open(const std::string &asker, const std::string
             reader->entry = Entry::read(fields);
             return reader;
         }
-        if (!failure.link) { Link::put_back(std::move(reader->link)); return nullptr; }
+        if (!failure.link) {
+            Link::put_back(std::move(reader->link));
+            return nullptr;
+        }
     }
     return nullptr;
 }
 
 void Reader::close(std::unique_ptr<Reader> reader) {
     std::string answer;
-    if (reader && reader->link && !reader->link->ask(CLOSE, std::string(), answer)) Link::put_back(std::move(reader->link));
+    if (reader && reader->link && !reader->link->ask(CLOSE, std::string(), answer))
+        Link::put_back(std::move(reader->link));
 }
 
-OpenFiles &open_files() { static OpenFiles the; return the; }
+OpenFiles &open_files() {
+    static OpenFiles the;
+    return the;
+}
 
 std::atomic<bool> authorises{false};
 
@@ -102,7 +109,10 @@ void OpenFiles::remove_writer(const std::string &path, uint64_t number) {
     settle(at);
 }
 
-Pending &pending() { static thread_local Pending the; return the; }
+Pending &pending() {
+    static thread_local Pending the;
+    return the;
+}
 
 void Pending::reset() {
     if (kind == NONE && fifo.empty() && !reader) return;

@@ -1,8 +1,8 @@
 // Who has which path open, and what a thread has found out about the next open.
 //
-// XRootD gives every client that opens a path the same open file while one is open, without asking the storage again
-// (XrdOfsHandle::Alloc). What the next client may, is therefore asked in Access(), which comes first on the same
-// thread, and remembered until Open(). A new file is never shared.
+// XRootD gives every client that opens a path the same open file while one is open, without asking the
+// storage again (XrdOfsHandle::Alloc). What the next client may, is therefore asked in Access(), which comes
+// first on the same thread, and remembered until Open(). A new file is never shared.
 #pragma once
 
 #include <map>
@@ -32,7 +32,8 @@ public:
     // Somebody who may not open it is on the way to Open(). False: it is open, so that they would share it.
     bool add_refused(const std::string &path);
     void remove_refused(const std::string &path);
-    // A new file, or an open for update, which is refused in Open(). Gives its number; 0: there is one already.
+    // A new file, or an open for update, which is refused in Open(). Gives its number; 0: there is one
+    // already.
     uint64_t add_writer(const std::string &path);
     // It was opened. False: it took so long that another took the path.
     bool keep_writer(const std::string &path, uint64_t number);
@@ -53,21 +54,22 @@ private:
 };
 OpenFiles &open_files();
 
-// Whoever is on the way to Open() arrives within this time: XrdOfs waits a second at most for a lock. Now and then
-// it gives up before Open(), and the thread does nothing else for long.
+// Whoever is on the way to Open() arrives within this time: XrdOfs waits a second at most for a lock. Now and
+// then it gives up before Open(), and the thread does nothing else for long.
 constexpr std::chrono::seconds ON_THE_WAY_MAX(30);
 
-// Whether the part of the plugin was loaded that asks Kist about each open: ofs.authlib. Without it nothing is opened.
+// Whether the part of the plugin was loaded that asks Kist about each open: ofs.authlib. Without it nothing
+// is opened.
 extern std::atomic<bool> authorises;
 
 // What this thread has found out about the next open; it ends with the thread.
 struct Pending {
     enum Kind { NONE, READ, WRITE } kind = NONE;
     std::string path;
-    std::unique_ptr<Reader> reader;   // READ, if it could be opened
-    Failure failure;                  // READ, if not
-    uint64_t writer = 0;              // WRITE: its number
-    std::string fifo;                 // WRITE, if another program brings the bytes
+    std::unique_ptr<Reader> reader;  // READ, if it could be opened
+    Failure failure;                 // READ, if not
+    uint64_t writer = 0;             // WRITE: its number
+    std::string fifo;                // WRITE, if another program brings the bytes
     void reset();
     // Hands over the registration of a writer: whoever takes it removes it. 0: there is none.
     uint64_t take_writer(const std::string &of);

@@ -23,7 +23,14 @@
 using namespace kist;
 
 #define KIST_BEGIN try {
-#define KIST_END } catch (const std::bad_alloc &) { return -ENOMEM; } catch (...) { return -EIO; }
+#define KIST_END                     \
+    }                                \
+    catch (const std::bad_alloc &) { \
+        return -ENOMEM;              \
+    }                                \
+    catch (...) {                    \
+        return -EIO;                 \
+    }
 
 namespace {
 
@@ -36,29 +43,34 @@ public:
     XrdOssDF *newDir(const char *tident) override { return new (std::nothrow) Directory(tident); }
     XrdOssDF *newFile(const char *tident) override { return new (std::nothrow) File(tident); }
     uint64_t Features() override { return XRDOSS_HASNAIO | XRDOSS_HASNOSF; }
-    int Init(XrdSysLogger *logger, const char *file) override { return configure(logger, file) ? 0 : -EINVAL; }
+    int Init(XrdSysLogger *logger, const char *file) override {
+        return configure(logger, file) ? 0 : -EINVAL;
+    }
     // What is kept is not changed, its mode neither.
     int Chmod(const char *, mode_t, XrdOucEnv *) override { return -ENOTSUP; }
 
-    // Open() makes the file, on the same thread: there it is known whether its parents are to be made. Here its path
-    // is taken, so that no other client is given this file as its own.
+    // Open() makes the file, on the same thread: there it is known whether its parents are to be made. Here
+    // its path is taken, so that no other client is given this file as its own.
     int Create(const char *, const char *path, mode_t, XrdOucEnv &env, int) override {
         KIST_BEGIN
-        Pending &mine = pending();
-        mine.reset();
-        if (!is_path(path)) return -EINVAL;
-        if (!authorises) return -EACCES;
-        uint64_t number = open_files().add_writer(path);
-        if (!number) return -ETXTBSY;
-        mine.writer = number;
-        mine.kind = Pending::WRITE;
-        mine.path = path;
-        // The destination of a third-party copy: another program brings the bytes.
-        if (env.Get("tpc.key")) {
-            int error = make_fifo(mine.fifo);
-            if (error) { mine.reset(); return -error; }
-        }
-        return -ENOTSUP;
+            Pending &mine = pending();
+            mine.reset();
+            if (!is_path(path)) return -EINVAL;
+            if (!authorises) return -EACCES;
+            uint64_t number = open_files().add_writer(path);
+            if (!number) return -ETXTBSY;
+            mine.writer = number;
+            mine.kind = Pending::WRITE;
+            mine.path = path;
+            // The destination of a third-party copy: another program brings the bytes.
+            if (env.Get("tpc.key")) {
+                int error = make_fifo(mine.fifo);
+                if (error) {
+                    mine.reset();
+                    return -error;
+                }
+            }
+            return -ENOTSUP;
         KIST_END
     }
 
@@ -67,18 +79,26 @@ public:
         rc = 0;
         Pending &mine = pending();
         if (mine.kind != Pending::WRITE || mine.fifo.empty() || mine.path != path) return path;
-        if (mine.fifo.size() >= static_cast<size_t>(room)) { rc = -ENAMETOOLONG; return nullptr; }
+        if (mine.fifo.size() >= static_cast<size_t>(room)) {
+            rc = -ENAMETOOLONG;
+            return nullptr;
+        }
         return strcpy(buffer, mine.fifo.c_str());
     }
-    int Lfn2Pfn(const char *path, char *buffer, int room) override { return XrdOss::Lfn2Pfn(path, buffer, room); }
+    int Lfn2Pfn(const char *path, char *buffer, int room) override {
+        return XrdOss::Lfn2Pfn(path, buffer, room);
+    }
 
     int Mkdir(const char *path, mode_t mode, int parents, XrdOucEnv *env) override {
-        return change(MAKE_DIRECTORY, path, env, [&](Body &body) { body.u32(mode & 0777).u16(parents != 0); });
+        return change(MAKE_DIRECTORY, path, env,
+                      [&](Body &body) { body.u32(mode & 0777).u16(parents != 0); });
     }
-    int Remdir(const char *path, int, XrdOucEnv *env) override { return change(REMOVE_DIRECTORY, path, env, [](Body &) {}); }
+    int Remdir(const char *path, int, XrdOucEnv *env) override {
+        return change(REMOVE_DIRECTORY, path, env, [](Body &) {});
+    }
     int Unlink(const char *path, int, XrdOucEnv *env) override {
-        // XRootD itself removes what it thinks was left of a file that was not closed. Nothing is left of one, and
-        // what has its name is another file.
+        // XRootD itself removes what it thinks was left of a file that was not closed. Nothing is left of
+        // one, and what has its name is another file.
         if (!entity(env)) return 0;
         return change(REMOVE, path, env, [](Body &) {});
     }
@@ -86,23 +106,32 @@ public:
         if (!is_path(to)) return -EINVAL;
         return change(RENAME, from, env, [&](Body &body) { body.text(to); });
     }
-    int Truncate(const char *, unsigned long long, XrdOucEnv *) override { pending().reset(); return -ENOTSUP; }
+    int Truncate(const char *, unsigned long long, XrdOucEnv *) override {
+        pending().reset();
+        return -ENOTSUP;
+    }
 
     int Stat(const char *path, struct stat *buffer, int, XrdOucEnv *env) override {
         KIST_BEGIN
-        // XRootD's own looks for what it has to remove, see Unlink().
-        if (!entity(env)) return -ENOENT;
-        Entry entry;
-        if (Failure failure = stat(path, env, entry)) return number(failure);
-        entry.fill(buffer);
-        return 0;
+            // XRootD's own looks for what it has to remove, see Unlink().
+            if (!entity(env)) return -ENOENT;
+            Entry entry;
+            if (Failure failure = stat(path, env, entry)) return number(failure);
+            entry.fill(buffer);
+            return 0;
         KIST_END
     }
     static Failure stat(const char *path, XrdOucEnv *env, Entry &entry) {
         Failure failure;
         std::string who, answer;
-        if (!is_path(path)) { failure.error = EINVAL; return failure; }
-        if (!asker(kist_entity(env), env, who)) { failure.error = EACCES; return failure; }
+        if (!is_path(path)) {
+            failure.error = EINVAL;
+            return failure;
+        }
+        if (!asker(kist_entity(env), env, who)) {
+            failure.error = EACCES;
+            return failure;
+        }
         failure = call(STAT, Body().raw(who).text(path).bytes, answer, true);
         Fields fields(answer);
         if (!failure) entry = Entry::read(fields);
@@ -111,45 +140,50 @@ public:
 
     int StatFS(const char *, char *buffer, int &room, XrdOucEnv *env) override {
         KIST_BEGIN
-        uint64_t total, free;
-        if (Failure failure = space(env, total, free)) return number(failure);
-        long long mib = std::min<uint64_t>(free >> 20, 0x7fffffff);
-        int used = total ? static_cast<int>((total - free) / (total / 100.0)) : 0;
-        room = snprintf(buffer, room, "1 %lld %d 1 %lld %d", mib, used, mib, used);
-        return 0;
+            uint64_t total, free;
+            if (Failure failure = space(env, total, free)) return number(failure);
+            long long mib = std::min<uint64_t>(free >> 20, 0x7fffffff);
+            int used = total ? static_cast<int>((total - free) / (total / 100.0)) : 0;
+            room = snprintf(buffer, room, "1 %lld %d 1 %lld %d", mib, used, mib, used);
+            return 0;
         KIST_END
     }
     int StatLS(XrdOucEnv &env, const char *, char *buffer, int &room) override {
         KIST_BEGIN
-        uint64_t total, free;
-        if (Failure failure = space(&env, total, free)) return number(failure);
-        room = snprintf(buffer, room,
-                        "oss.cgroup=public&oss.space=%llu&oss.free=%llu&oss.maxf=%llu&oss.used=%llu&oss.quota=-1",
-                        static_cast<unsigned long long>(total), static_cast<unsigned long long>(free),
-                        static_cast<unsigned long long>(free), static_cast<unsigned long long>(total - free));
-        return 0;
+            uint64_t total, free;
+            if (Failure failure = space(&env, total, free)) return number(failure);
+            room = snprintf(
+                buffer, room,
+                "oss.cgroup=public&oss.space=%llu&oss.free=%llu&oss.maxf=%llu&oss.used=%llu&oss.quota=-1",
+                static_cast<unsigned long long>(total), static_cast<unsigned long long>(free),
+                static_cast<unsigned long long>(free), static_cast<unsigned long long>(total - free));
+            return 0;
         KIST_END
     }
     int StatVS(XrdOssVSInfo *info, const char *, int) override {
         KIST_BEGIN
-        uint64_t total, free;
-        if (Failure failure = space(nullptr, total, free)) return number(failure);
-        info->Total = info->Large = static_cast<long long>(total);
-        info->Free = info->LFree = static_cast<long long>(free);
-        info->Usage = static_cast<long long>(total - free);
-        info->Extents = 1;
-        return 0;
+            uint64_t total, free;
+            if (Failure failure = space(nullptr, total, free)) return number(failure);
+            info->Total = info->Large = static_cast<long long>(total);
+            info->Free = info->LFree = static_cast<long long>(free);
+            info->Usage = static_cast<long long>(total - free);
+            info->Extents = 1;
+            return 0;
         KIST_END
     }
     int StatXA(const char *path, char *buffer, int &room, XrdOucEnv *env) override {
         KIST_BEGIN
-        Entry entry;
-        if (Failure failure = stat(path, env, entry)) return number(failure);
-        room = snprintf(buffer, room, "oss.cgroup=public&oss.type=%c&oss.used=%llu&oss.mt=%lld&oss.ct=%lld&oss.at=%lld&oss.u=*&oss.g=*&oss.fs=%c",
-                        entry.flags & IS_DIRECTORY ? 'd' : 'f', static_cast<unsigned long long>(entry.size),
-                        static_cast<long long>(entry.mtime_ns / 1000000000), static_cast<long long>(entry.mtime_ns / 1000000000),
-                        static_cast<long long>(entry.mtime_ns / 1000000000), 'w');
-        return 0;
+            Entry entry;
+            if (Failure failure = stat(path, env, entry)) return number(failure);
+            room =
+                snprintf(buffer, room,
+                         "oss.cgroup=public&oss.type=%c&oss.used=%llu&oss.mt=%lld&oss.ct=%lld&oss.at=%lld&"
+                         "oss.u=*&oss.g=*&oss.fs=%c",
+                         entry.flags & IS_DIRECTORY ? 'd' : 'f', static_cast<unsigned long long>(entry.size),
+                         static_cast<long long>(entry.mtime_ns / 1000000000),
+                         static_cast<long long>(entry.mtime_ns / 1000000000),
+                         static_cast<long long>(entry.mtime_ns / 1000000000), 'w');
+            return 0;
         KIST_END
     }
 
@@ -159,7 +193,10 @@ private:
     static Failure space(XrdOucEnv *env, uint64_t &total, uint64_t &free) {
         std::string who, answer;
         Failure failure;
-        if (!asker(entity(env), env, who)) { failure.error = EACCES; return failure; }
+        if (!asker(entity(env), env, who)) {
+            failure.error = EACCES;
+            return failure;
+        }
         failure = call(SPACE, who, answer, true);
         Fields fields(answer);
         total = fields.u64();
@@ -168,18 +205,19 @@ private:
     }
 
     // A change: once it was sent, nobody asks again, since nobody knows whether it was made.
-    template <typename More> static int change(Tag tag, const char *path, XrdOucEnv *env, More more) {
+    template <typename More>
+    static int change(Tag tag, const char *path, XrdOucEnv *env, More more) {
         KIST_BEGIN
-        pending().reset();
-        std::string who, answer;
-        if (!is_path(path)) return -EINVAL;
-        if (!asker(entity(env), env, who)) return -EACCES;
-        Body body;
-        body.raw(who).text(path);
-        more(body);
-        Failure failure = call(tag, body.bytes, answer, false);
-        if (failure) log().Emsg("Change", path, failure.why.c_str());
-        return number(failure);
+            pending().reset();
+            std::string who, answer;
+            if (!is_path(path)) return -EINVAL;
+            if (!asker(entity(env), env, who)) return -EACCES;
+            Body body;
+            body.raw(who).text(path);
+            more(body);
+            Failure failure = call(tag, body.bytes, answer, false);
+            if (failure) log().Emsg("Change", path, failure.why.c_str());
+            return number(failure);
         KIST_END
     }
 
@@ -201,25 +239,26 @@ private:
 
 class Authorisation : public XrdAccAuthorize {
 public:
-    XrdAccPrivs Access(const XrdSecEntity *entity, const char *path, const Access_Operation operation, XrdOucEnv *env) override {
+    XrdAccPrivs Access(const XrdSecEntity *entity, const char *path, const Access_Operation operation,
+                       XrdOucEnv *env) override {
         try {
             Pending &mine = pending();
             mine.reset();
             if (operation == AOP_Update) return update(mine, path);
             if (operation == AOP_Read) return read(mine, entity, path, env);
             return operation == AOP_Any ? XrdAccPriv_None : XrdAccPriv_All;
-        } catch (...) {
-            return XrdAccPriv_None;
-        }
+        } catch (...) { return XrdAccPriv_None; }
     }
-    int Audit(const int, const XrdSecEntity *, const char *, const Access_Operation, XrdOucEnv *) override { return 0; }
+    int Audit(const int, const XrdSecEntity *, const char *, const Access_Operation, XrdOucEnv *) override {
+        return 0;
+    }
     int Test(const XrdAccPrivs all, const Access_Operation operation) override {
         return operation != AOP_Any && all == XrdAccPriv_All;
     }
 
 private:
-    // An open for update is refused by File::Open(). Until then nobody opens the path as a new file, which would be
-    // shared with this client.
+    // An open for update is refused by File::Open(). Until then nobody opens the path as a new file, which
+    // would be shared with this client.
     static XrdAccPrivs update(Pending &mine, const char *path) {
         uint64_t number = path ? open_files().add_writer(path) : 0;
         if (!number) return XrdAccPriv_None;
@@ -229,8 +268,8 @@ private:
         return XrdAccPriv_All;
     }
 
-    // The file is opened here and handed to File::Open(). If the client shares an open file, it is closed again with
-    // the next call of this thread.
+    // The file is opened here and handed to File::Open(). If the client shares an open file, it is closed
+    // again with the next call of this thread.
     static XrdAccPrivs read(Pending &mine, const XrdSecEntity *entity, const char *path, XrdOucEnv *env) {
         std::string who;
         if (!is_path(path) || !asker(entity, env, who)) return XrdAccPriv_None;
@@ -238,7 +277,8 @@ private:
         std::unique_ptr<Reader> reader = Reader::open(who, path, failure);
         if (!reader) {
             if (!failure) failure.error = EIO;
-            // What is wrong is told by Open(); who may not read must not come to share what somebody else has open.
+            // What is wrong is told by Open(); who may not read must not come to share what somebody else has
+            // open.
             if (failure.error == EACCES || !open_files().add_refused(path)) return XrdAccPriv_None;
             mine.failure = failure;
         }
@@ -262,14 +302,21 @@ public:
         } catch (...) { return no_memory(error); }
     }
     int cancel(XrdSfsPrep &what, XrdOucErrInfo &error, const XrdSecEntity *client) override {
-        try { return ask(CANCEL, what, error, client, false); } catch (...) { return no_memory(error); }
+        try {
+            return ask(CANCEL, what, error, client, false);
+        } catch (...) { return no_memory(error); }
     }
     int query(XrdSfsPrep &what, XrdOucErrInfo &error, const XrdSecEntity *client) override {
-        try { return ask(QUERY, what, error, client, true); } catch (...) { return no_memory(error); }
+        try {
+            return ask(QUERY, what, error, client, true);
+        } catch (...) { return no_memory(error); }
     }
 
 private:
-    static int no_memory(XrdOucErrInfo &error) { error.setErrInfo(ENOMEM, "no memory"); return SFS_ERROR; }
+    static int no_memory(XrdOucErrInfo &error) {
+        error.setErrInfo(ENOMEM, "no memory");
+        return SFS_ERROR;
+    }
 
     static int refuse(XrdOucErrInfo &error, int number, const std::string &why) {
         error.setErrInfo(number == EBUSY || number == ETIMEDOUT ? EAGAIN : number, why.c_str());
@@ -283,18 +330,21 @@ private:
         if (!asker(client, &env, who)) return refuse(error, EACCES, "who it is cannot be told to Kist");
         size_t count = 0;
         for (XrdOucTList *path = what.paths; path; path = path->next, count++) {
-            if (!is_path(path->text)) return refuse(error, EINVAL, "a path is not text in UTF-8, or too long");
+            if (!is_path(path->text))
+                return refuse(error, EINVAL, "a path is not text in UTF-8, or too long");
             paths += Body().text(path->text).bytes;
         }
         std::string request(what.reqid ? what.reqid : "");
-        if (count > PATHS_MAX || request.size() > REQUEST_BYTES_MAX || !is_utf8(request) || paths.size() > IO_BYTES_MAX)
+        if (count > PATHS_MAX || request.size() > REQUEST_BYTES_MAX || !is_utf8(request) ||
+            paths.size() > IO_BYTES_MAX)
             return refuse(error, EINVAL, "too many paths, or no number of a request");
         Body body;
         body.raw(who);
         if (tag == STAGE) body.u32(priority(what.opts));
         if (tag == CANCEL || tag == QUERY) body.text(request);
         if (tag != CANCEL) body.u16(static_cast<uint16_t>(count)).raw(paths);
-        if (Failure failure = call(tag, body.bytes, answer, again)) return refuse(error, failure.error, failure.why);
+        if (Failure failure = call(tag, body.bytes, answer, again))
+            return refuse(error, failure.error, failure.why);
         if (tag == STAGE) {
             Fields fields(answer);
             answer = fields.text();
@@ -304,10 +354,14 @@ private:
 
     static uint32_t priority(int options) {
         switch (options & Prep_PMASK) {
-            case Prep_PRTY1: return 1;
-            case Prep_PRTY2: return 2;
-            case Prep_PRTY3: return 3;
-            default: return 0;
+            case Prep_PRTY1:
+                return 1;
+            case Prep_PRTY2:
+                return 2;
+            case Prep_PRTY3:
+                return 3;
+            default:
+                return 0;
         }
     }
 
@@ -335,19 +389,19 @@ public:
     int Del(const char *, XrdCksData &) override { return -ENOTSUP; }
     int Get(const char *path, XrdCksData &sum) override {
         KIST_BEGIN
-        XrdOucEnv *env = sum.envP;
-        Entry entry;
-        if (!entity(env)) return -EACCES;
-        if (Failure failure = Storage::stat(path, env, entry)) return number(failure);
-        if (entry.flags & IS_DIRECTORY) return -EISDIR;
-        uint32_t value = !strcmp(sum.Name, "adler32") ? entry.adler32 : entry.crc32c;
-        if (strcmp(sum.Name, "adler32") && strcmp(sum.Name, "crc32c")) return -ENOTSUP;
-        unsigned char bytes[4];
-        for (int n = 0; n < 4; n++) bytes[n] = static_cast<unsigned char>(value >> (24 - 8 * n));
-        sum.Set(static_cast<const void *>(bytes), 4);
-        sum.fmTime = entry.mtime_ns / 1000000000;
-        sum.csTime = 0;
-        return 4;
+            XrdOucEnv *env = sum.envP;
+            Entry entry;
+            if (!entity(env)) return -EACCES;
+            if (Failure failure = Storage::stat(path, env, entry)) return number(failure);
+            if (entry.flags & IS_DIRECTORY) return -EISDIR;
+            uint32_t value = !strcmp(sum.Name, "adler32") ? entry.adler32 : entry.crc32c;
+            if (strcmp(sum.Name, "adler32") && strcmp(sum.Name, "crc32c")) return -ENOTSUP;
+            unsigned char bytes[4];
+            for (int n = 0; n < 4; n++) bytes[n] = static_cast<unsigned char>(value >> (24 - 8 * n));
+            sum.Set(static_cast<const void *>(bytes), 4);
+            sum.fmTime = entry.mtime_ns / 1000000000;
+            sum.csTime = 0;
+            return 4;
         KIST_END
     }
     int Config(const char *, char *) override { return 1; }
@@ -357,7 +411,9 @@ public:
         snprintf(buffer, room, "adler32%ccrc32c", separator);
         return buffer;
     }
-    const char *Name(int number) override { return number == 0 ? "adler32" : number == 1 ? "crc32c" : nullptr; }
+    const char *Name(int number) override {
+        return number == 0 ? "adler32" : number == 1 ? "crc32c" : nullptr;
+    }
     int Size(const char *name) override {
         return !name || !strcmp(name, "adler32") || !strcmp(name, "crc32c") ? 4 : 0;
     }
@@ -371,15 +427,18 @@ public:
 
 }  // namespace
 
-// ---- tokens that come by ztn: Kist verifies them in every call, so that XRootD need not know their issuers. The class
-// is that of XrdSciTokens/XrdSciTokensHelper.hh, which no package has.
+// ---- tokens that come by ztn: Kist verifies them in every call, so that XRootD need not know their issuers.
+// The class is that of XrdSciTokens/XrdSciTokensHelper.hh, which no package has.
 
 class XrdSciTokensHelper {
 public:
-    struct ValidIssuer { std::string issuer_name, issuer_url; };
+    struct ValidIssuer {
+        std::string issuer_name, issuer_url;
+    };
     typedef std::vector<ValidIssuer> Issuers;
     virtual Issuers IssuerList() = 0;
-    virtual bool Validate(const char *token, std::string &why, long long *expires = nullptr, XrdSecEntity *entity = nullptr) = 0;
+    virtual bool Validate(const char *token, std::string &why, long long *expires = nullptr,
+                          XrdSecEntity *entity = nullptr) = 0;
     virtual ~XrdSciTokensHelper() {}
 };
 
@@ -414,14 +473,14 @@ XrdAccAuthorize *XrdAccAuthorizeObject(XrdSysLogger *logger, const char *file, c
     return new (std::nothrow) Authorisation;
 }
 
-XrdOfsPrepare *XrdOfsgetPrepare(XrdSysError *error, const char *file, const char *, XrdSfsFileSystem *, XrdOss *, XrdOucEnv *) {
+XrdOfsPrepare *XrdOfsgetPrepare(XrdSysError *error, const char *file, const char *, XrdSfsFileSystem *,
+                                XrdOss *, XrdOucEnv *) {
     return configure(error ? error->logger() : nullptr, file) ? new (std::nothrow) Prepare : nullptr;
 }
 
 XrdCks *XrdCksInit(XrdSysError *error, const char *file, const char *) {
     return configure(error ? error->logger() : nullptr, file) ? new (std::nothrow) Checksums(error) : nullptr;
 }
-
 }
 
 XrdVERSIONINFO(XrdOssGetStorageSystem2, Kist);

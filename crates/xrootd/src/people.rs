@@ -49,7 +49,8 @@ pub fn let_in(
     }
 }
 
-/// The address of the client. XRootD writes those of version 4 as `[::ffff:10.0.0.1]:1094` or `[::10.0.0.1]:1094`.
+/// The address of the client. XRootD writes those of version 4 as `[::ffff:10.0.0.1]:1094` or
+/// `[::10.0.0.1]:1094`.
 fn address(text: &str) -> Option<SocketAddr> {
     let address: SocketAddr = text.parse().ok()?;
     let IpAddr::V6(ip) = address.ip() else { return Some(address) };

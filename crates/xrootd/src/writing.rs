@@ -122,3 +122,69 @@ impl Drop for Writing {
         self.forget();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use archive::{ArchiveError, PutCallback};
+
+    use super::*;
+
+    /// An upload without room.
+    struct Full;
+
+    impl Upload for Full {
+        fn write(&mut self, _: &[u8]) -> Result<(), ArchiveError> {
+            Ok(())
+        }
+
+        fn pause(&mut self) {}
+
+        fn attribute(&mut self, _: String, _: Vec<u8>) {}
+
+        fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError> {
+            Err(ArchiveError::PoolFull)
+        }
+
+        fn finish_then(self: Box<Self>, done: PutCallback) {
+            done(self.finish());
+        }
+    }
+
+    fn writing(size: Option<u64>, all: &Arc<AtomicU64>) -> Writing {
+        Writing::new(Box::new(Full), size, 8, (all.clone(), 10))
+    }
+
+    #[test]
+    fn what_waits_is_counted_until_it_waits_no_more() {
+        let all = Arc::new(AtomicU64::new(0));
+        let (mut one, mut two) = (writing(None, &all), writing(None, &all));
+        assert!(one.write(1, b"123456").is_ok());
+        let refused = two.write(1, b"123456").unwrap_err();
+        assert_eq!((refused.errno, all.load(Ordering::Relaxed)), (12, 6), "more than all may keep");
+        assert!(two.write(0, b"0").is_ok(), "the rest is passed over");
+        assert_eq!(two.finish().unwrap_err().errno, 12, "and refused in the same words");
+        assert!(one.write(0, b"0").is_ok());
+        assert_eq!(all.load(Ordering::Relaxed), 0, "handed on");
+        assert!(one.write(9, b"9").is_ok());
+        drop(one);
+        assert_eq!(all.load(Ordering::Relaxed), 0, "gone with its client");
+    }
+
+    #[test]
+    fn nothing_is_finished_that_is_not_complete() {
+        let all = Arc::new(AtomicU64::new(0));
+        let finished = |size, pieces: &[(u64, &[u8])]| {
+            let mut writing = writing(size, &all);
+            pieces.iter().for_each(|(offset, bytes)| drop(writing.write(*offset, bytes)));
+            writing.finish().unwrap_err().errno
+        };
+        let (missing, written, full) = (84, 95, 28);
+        assert_eq!(finished(None, &[(0, b"abc")]), full, "the engine is asked");
+        assert_eq!(finished(Some(3), &[(1, b"bc"), (0, b"a")]), full);
+        assert_eq!(finished(Some(4), &[(0, b"abc")]), missing);
+        assert_eq!(finished(Some(2), &[(0, b"abc")]), missing);
+        assert_eq!(finished(None, &[(0, b"abc"), (4, b"e")]), missing);
+        assert_eq!(finished(None, &[(0, b"abc"), (2, b"c")]), written);
+        assert_eq!(finished(Some(1), &[]), missing);
+    }
+}
