@@ -454,6 +454,7 @@ fn a_move_shows_nobody_what_the_macaroon_does_not_let_read() {
     let shelf = Shelf::default().with("/", "", &[]).with("/bert/", "bert", &[]).with("/bert/f", "bert", &[]);
     let shelf = shelf.with("/bert/sub/", "bert", &[]).with("/team/", "x", &[("user:bert", "w")]);
     let shelf = shelf.with("/team/f", "x", &[]).with("/open/", "x", &[("anyone", "r"), ("user:bert", "cr")]);
+    let shelf = shelf.with("/shared/", "x", &[("user:bert", "rw")]).with("/shared/f", "x", &[]);
     let shelf = Arc::new(shelf);
     let moves = |caller: Caller, from: &str, to: &str| {
         let rule = rule(&shelf, caller);
@@ -463,6 +464,9 @@ fn a_move_shows_nobody_what_the_macaroon_does_not_let_read() {
     // What he may change but not read must not become his own, whatever the macaroon hides of that.
     assert!(!moves(bert(), "/team/f", "/bert/f2"));
     assert!(!moves(bounded(bert(), "tcw:/"), "/team/f", "/bert/f2"));
+    // Nor what he may read and not stage.
+    assert!(!moves(bert(), "/shared/f", "/bert/f2"));
+    assert!(!moves(bounded(bert(), "trcw:/"), "/shared/f", "/bert/f2"));
     // His own he may move himself wherever he may put it.
     assert!(moves(bert(), "/bert/f", "/bert/sub/f") && moves(bert(), "/bert/f", "/open/f"));
     assert!(moves(bounded(bert(), "tcw:/bert"), "/bert/f", "/bert/sub/f"), "nobody sees more there");

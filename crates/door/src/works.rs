@@ -110,12 +110,7 @@ impl Drop for Running {
 
 impl Work {
     fn is_seen_by(&self, caller: &Caller) -> bool {
-        // What a token is confined to bounds what it sees of its owner's other calls, too. A macaroon sees
-        // those that were made with the same bounds.
-        let is_confined_alike = !caller.is_confined() || self.owner.is_confined();
-        let is_bounded_alike = !caller.is_bounded() || self.owner.bounds == caller.bounds;
-        let is_alike = is_confined_alike && is_bounded_alike;
-        caller.looks() || (!caller.is_anonymous() && self.owner.name == caller.name && is_alike)
+        sees(caller, &self.owner)
     }
 
     /// What it is answered with, once it has ended.
@@ -387,9 +382,41 @@ pub(crate) async fn work(
     Ok(Json(shared.works.find(id, &call.principal)?.reply()))
 }
 
+/// Whether a caller sees what goes on for another.
+fn sees(caller: &Caller, owner: &Caller) -> bool {
+    // What a token is confined to bounds what it sees of its owner's other calls, too. A macaroon sees those
+    // that were made with the same bounds.
+    let is_confined_alike = !caller.is_confined() || owner.is_confined();
+    let is_bounded_alike = !caller.is_bounded() || owner.bounds == caller.bounds;
+    let is_alike = is_confined_alike && is_bounded_alike;
+    caller.looks() || (!caller.is_anonymous() && owner.name == caller.name && is_alike)
+}
+
 #[cfg(test)]
 mod tests {
+    use base::ArchivePath;
+    use identity::{Capability, Rights};
+
     use super::*;
+
+    #[test]
+    fn a_macaroon_sees_what_goes_on_within_its_own_bounds() {
+        let anna = || Caller::named("anna", []);
+        let at = |path: &str| {
+            let path = ArchivePath::new(path).unwrap();
+            vec![Capability { rights: Rights::ALL, path, is_directory: false }]
+        };
+        let bounded = |path: &str| Caller { bounds: Some(at(path)), ..anna() };
+        let token = Caller { capabilities: at("/"), ..anna() };
+        assert!(sees(&anna(), &anna()) && sees(&anna(), &bounded("/a")) && sees(&anna(), &token));
+        assert!(!sees(&anna(), &Caller::named("bert", [])) && sees(&Caller::admin("root"), &anna()));
+        assert!(sees(&bounded("/a"), &bounded("/a")) && !sees(&bounded("/a"), &bounded("/b")));
+        assert!(!sees(&bounded("/a"), &anna()) && !sees(&token, &anna()) && sees(&token, &token));
+        let operator = Caller { is_operator: true, ..anna() };
+        assert!(sees(&operator, &Caller::named("bert", [])));
+        assert!(!sees(&Caller { bounds: Some(at("/")), ..operator }, &Caller::named("bert", [])));
+        assert!(!sees(&Caller::anonymous(), &Caller::anonymous()));
+    }
 
     #[test]
     fn a_preference_is_one_of_a_list() {

@@ -57,8 +57,8 @@ pub enum Refused {
 /// directory above it if nothing is, upward to the root.
 ///
 /// Admins may all. A token with capabilities is confined to them. Everybody else: going upward, the first
-/// file or directory that the caller owns, or that has a list, decides. Of all that a macaroon leaves what its
-/// caveats say. What keeps a version against deletion is not decided here: that holds against everybody.
+/// file or directory that the caller owns, or that has a list, decides. Of all that a macaroon leaves what
+/// its caveats say. What keeps a version against deletion is not decided here: that holds against everybody.
 ///
 /// # Errors
 /// Says why not.

@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 
 use archive::Locality;
 use authority::{Audit, AuditLine, Authority, AuthoritySettings, Guard, KeyRequest, Outcome, read_audit};
-use base::{Blake3, Clock, Duration, Timestamp};
+use base::{ArchivePath, Blake3, Clock, Duration, Timestamp};
 use door::{DoorSettings, Limits, Services};
-use identity::Caller;
+use identity::{Caller, MacaroonRequest};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -339,4 +339,41 @@ fn keys_are_given_out_and_taken_back_over_the_door() {
     for bad in ["{}", "{\"name\":\"\"}", "{\"name\":\"a:b\"}", "{\"name\":\"a\",\"what\":1}"] {
         assert_eq!(server.send(&post("/api/v1/keys", "secret-of-anna", bad)).status, 400, "{bad}");
     }
+}
+
+#[test]
+fn macaroons_open_what_their_caveats_leave_and_nothing_else() {
+    let server = Guarded::start();
+    let anna = server.authority.bearer("secret-of-anna", None).unwrap();
+    let make = |at: &str, caveats: &[&str]| {
+        let (path, validity) = (ArchivePath::new(at).unwrap(), None);
+        let caveats = caveats.iter().map(|&caveat| caveat.to_owned()).collect();
+        server.authority.macaroon(&anna, None, &MacaroonRequest { path, caveats, validity }).unwrap()
+    };
+    let status = |method: &'static str, target: &str, key: &str| server.ask(&ask(method, target, key));
+    let reads = make("/foo", &["activity:DOWNLOAD", "ip:127.0.0.0/8"]);
+    assert_eq!(status("GET", FILE, &reads), (200, None));
+    for (method, target) in [
+        ("GET", "/data/bar/z"),
+        ("GET", "/data/foobar/y"),
+        ("PUT", FILE),
+        ("PUT", "/data/foo/new"),
+        ("DELETE", FILE),
+    ] {
+        let (status, note) = status(method, target, &reads);
+        assert_eq!(status, 403, "{method} {target}");
+        assert!(note.is_some(), "{method} {target}");
+    }
+    for target in ["/api/v1/keys", "/api/v1/tapes", "/api/v1/pool"] {
+        assert_eq!(status("GET", target, &reads).0, 403, "{target}");
+    }
+    assert_eq!(server.ask(&post("/api/v1/macaroons/revoke", &reads, "{}")).0, 403);
+    let elsewhere = make("/foo", &["ip:192.0.2.1"]);
+    let (refused, note) = status("GET", FILE, &elsewhere);
+    assert!(refused == 401 && note.is_some_and(|note| note.contains("from an address")));
+    let changed = format!("{}A", &reads[..reads.len() - 1]);
+    assert_eq!(status("GET", FILE, &changed).0, 401);
+    assert_eq!(server.ask(&post("/api/v1/macaroons/revoke", "secret-of-anna", "{}")), (204, None));
+    let (refused, note) = status("GET", FILE, &reads);
+    assert!(refused == 401 && note.is_some_and(|note| note.contains("signature")));
 }
