@@ -24,6 +24,7 @@ const MIGRATE_WITHIN: Duration = Duration::from_secs(1800);
 /// The port of an instance if nobody has it.
 const PORT: u16 = 7420;
 const S3_PORT: u16 = 7421;
+const WEBDAV_PORT: u16 = 7422;
 
 /// Runs all steps.
 pub fn run(args: &Args, quiet: bool) -> Outcome {
@@ -72,6 +73,7 @@ fn prepare(directory: &Path) -> Outcome {
     init.demo = true;
     init.listen = ([127, 0, 0, 1], PORT).into();
     init.s3_listen = Some(([127, 0, 0, 1], S3_PORT).into());
+    init.webdav_listen = Some(([127, 0, 0, 1], WEBDAV_PORT).into());
     let key = init::make(&init)?;
     crate::instance::write_durable(&directory.join(ADMIN_KEY_FILE), format!("{key}\n").as_bytes(), 0o600)?;
     done(&format!(
