@@ -129,6 +129,12 @@ class Kist:
     def pause(self, stops):
         """Lets it hang, or go on."""
         self.process.send_signal(signal.SIGSTOP if stops else signal.SIGCONT)
+        tasks = Path(f"/proc/{self.process.pid}/task")
+
+        def hangs():
+            return all("T" == stat.read_text().rpartition(")")[2].split()[0] for stat in tasks.glob("*/stat"))
+
+        until("it hangs" if stops else "it goes on", lambda: hangs() == stops, 20)
 
     def stop(self):
         """Stops it cleanly."""

@@ -103,7 +103,7 @@ int File::open_writing(const char *name, int flags, mode_t mode, XrdOucEnv &env)
     if (!writer) {
         before.fifo = pipe;
         before.reset();
-        return -ETXTBSY;
+        return -EBUSY;
     }
     // From here on the registration is this file's.
     uint64_t size = UINT64_MAX;

@@ -81,11 +81,12 @@ void OpenFiles::remove_refused(const std::string &path) {
     settle(at);
 }
 
-uint64_t OpenFiles::add_writer(const std::string &path) {
+uint64_t OpenFiles::add_writer(const std::string &path, bool &is_open) {
     std::lock_guard<std::mutex> held(mutex);
     auto at = counts.emplace(path, Counts()).first;
     auto now = std::chrono::steady_clock::now();
-    bool gone = !at->second.writer_is_open && now - at->second.writer_since > ON_THE_WAY_MAX;
+    is_open = at->second.writer != 0 && at->second.writer_is_open;
+    bool gone = !is_open && now - at->second.writer_since > WRITER_ON_THE_WAY_MAX;
     if (at->second.writer != 0 && !gone) return 0;
     at->second.writer = ++last_writer;
     at->second.writer_since = now;

@@ -34,7 +34,8 @@ public:
     void remove_refused(const std::string &path);
     // A new file, or an open for update, which is refused in Open(). Gives its number; 0: there is one
     // already.
-    uint64_t add_writer(const std::string &path);
+    // `is_open`: that one is open, and not only on the way.
+    uint64_t add_writer(const std::string &path, bool &is_open);
     // It was opened. False: it took so long that another took the path.
     bool keep_writer(const std::string &path, uint64_t number);
     void remove_writer(const std::string &path, uint64_t number);
@@ -57,6 +58,8 @@ OpenFiles &open_files();
 // Whoever is on the way to Open() arrives within this time: XrdOfs waits a second at most for a lock. Now and
 // then it gives up before Open(), and the thread does nothing else for long.
 constexpr std::chrono::seconds ON_THE_WAY_MAX(30);
+// Of a writer: one that arrives later is told to come again, so that a shorter time is safe.
+constexpr std::chrono::seconds WRITER_ON_THE_WAY_MAX(3);
 
 // Whether the part of the plugin was loaded that asks Kist about each open: ofs.authlib. Without it nothing
 // is opened.

@@ -57,8 +57,10 @@ public:
             mine.reset();
             if (!is_path(path)) return -EINVAL;
             if (!authorises) return -EACCES;
-            uint64_t number = open_files().add_writer(path);
-            if (!number) return -ETXTBSY;
+            bool is_open;
+            uint64_t number = open_files().add_writer(path, is_open);
+            // One that is on the way and does not arrive is forgotten: the client asks again in 5 s.
+            if (!number) return is_open ? -ETXTBSY : -EBUSY;
             mine.writer = number;
             mine.kind = Pending::WRITE;
             mine.path = path;
@@ -260,7 +262,8 @@ private:
     // An open for update is refused by File::Open(). Until then nobody opens the path as a new file, which
     // would be shared with this client.
     static XrdAccPrivs update(Pending &mine, const char *path) {
-        uint64_t number = path ? open_files().add_writer(path) : 0;
+        bool is_open;
+        uint64_t number = path ? open_files().add_writer(path, is_open) : 0;
         if (!number) return XrdAccPriv_None;
         mine.writer = number;
         mine.kind = Pending::WRITE;
