@@ -16,8 +16,8 @@ pub struct ThirdPartyCopy {
     /// Whether copies are made at all.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Authorities that may have signed another server's certificate: files in PEM, or directories of them. Those
-    /// of the system without it.
+    /// Authorities that may have signed another server's certificate: files in PEM, or directories of them.
+    /// Those of the system without it.
     #[serde(default)]
     pub authorities: Vec<PathBuf>,
     /// Private networks, addresses and names of hosts that may be reached.

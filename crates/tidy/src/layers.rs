@@ -102,6 +102,7 @@ const OUTSIDE: [(&str, &[&str]); 16] = [
             "wire",
             "door",
             "s3",
+            "webdav",
             "tape-rest",
             "xrootd",
             "kist",

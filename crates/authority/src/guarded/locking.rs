@@ -12,7 +12,8 @@ impl<E: Access + ?Sized> Guarded<E> {
     /// Takes a lock on what the caller may change, or on a name that is free and that they may use.
     ///
     /// # Errors
-    /// [`ArchiveError::Denied`]; [`ArchiveError::NoLock`] if another one is in the way, or there are too many.
+    /// [`ArchiveError::Denied`]; [`ArchiveError::NoLock`] if another one is in the way, or there are too
+    /// many.
     pub fn lock(&self, request: LockRequest) -> Result<Lock, ArchiveError> {
         let path = request.path.clone();
         if self.rule.ledger.caller.is_anonymous() {
