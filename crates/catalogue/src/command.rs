@@ -14,6 +14,7 @@ mod request;
 mod seal;
 mod tape;
 mod upload;
+mod work;
 
 pub use file::{CloneFile, PartsRecalled, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace};
 pub use limits::{
@@ -29,6 +30,7 @@ pub use upload::{
     ABORT_PARTS_MAX, BUCKET_UPLOADS_MAX, CompleteUpload, OpenUpload, PARTS_MAX, PutPart, UPLOADS_MAX,
     completion_key,
 };
+pub use work::Work;
 
 use crate::record::{
     AclEntry, Attributes, AwayKind, BucketSettings, DriveDisk, Entry, Hold, LifecycleCursor, MemberRecord,
@@ -53,38 +55,6 @@ impl Envelope {
             Command::MoveTimeForward { to } => to,
             _ => self.at,
         }
-    }
-}
-
-/// Work that is done in parts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Work {
-    /// As [`Command::CancelRequest`].
-    CancelRequest(RequestId),
-    /// As [`Command::ForgetRequest`].
-    ForgetRequest(RequestId),
-    /// As [`Command::ExpirePins`].
-    ExpirePins,
-    /// As [`Command::ExpireIdempotency`].
-    ExpireIdempotency,
-    /// As [`Command::EvictCold`].
-    EvictCold,
-    /// As [`Command::TrimChanges`].
-    TrimChanges(u64),
-    /// As [`Command::DissolvePack`]; also of a pack that is sealed in pieces.
-    DissolvePack(ContainerId),
-    /// Has files stand in the order of their use that came into the pool before there was that order
-    /// ([`Rule::OrderedByUse`](crate::Rule)).
-    OrderByUse,
-    /// Removes files and directories of a condemned tree, the deepest first: `Outcome::TreeRemoved`.
-    RemoveTree(DirId),
-}
-
-impl Work {
-    /// The command for the next [`BULK_FILES`] items.
-    #[must_use]
-    pub fn some(self) -> Command {
-        Command::DoSome { work: self, most: u32::try_from(BULK_FILES).unwrap_or(u32::MAX) }
     }
 }
 

@@ -30,8 +30,8 @@ impl<E: PathRequests + Staging + Access + ?Sized> PathRequests for Guarded<E> {
                 path.path = Err(PathRefusal::NotAllowed);
             }
         }
-        // Whoever may stage none of it hears so now, not when they ask how it stands: that is a wrong token or
-        // a wrong directory, and a request would only hide it.
+        // Whoever may stage none of it hears so now, not when they ask how it stands: that is a wrong token
+        // or a wrong directory, and a request would only hide it.
         if allowed == 0
             && let Some(path) = denied
         {
