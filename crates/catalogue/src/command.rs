@@ -7,6 +7,7 @@ use base::{
     StripeCode, StripeSet, StripeSetId, TapeKey, TapePoolId, Timestamp, UploadId, Uuid, Vid,
 };
 
+mod envelope;
 mod file;
 mod limits;
 mod outcome;
@@ -16,6 +17,7 @@ mod tape;
 mod upload;
 mod work;
 
+pub use envelope::Envelope;
 pub use file::{CloneFile, PartsRecalled, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace};
 pub use limits::{
     BATCH_FILES_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX, IDEMPOTENCY_KEPT, OPEN_REQUESTS_MAX, PRIORITY_MAX,
@@ -36,27 +38,6 @@ use crate::record::{
     AclEntry, Attributes, AwayKind, BucketSettings, DriveDisk, Entry, Hold, LifecycleCursor, MemberRecord,
     PoolDriveState, QuotaLimits, QuotaSubject, Rule, RunEnd, TapeState, UnknownExtent, UnneededSectors,
 };
-
-/// A command and the time at which it was given.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Envelope {
-    /// The time that all records made by this command carry, and that it decides by: the trusted one, which
-    /// the system's clock may be ahead of or behind.
-    pub at: Timestamp,
-    /// The command.
-    pub command: Command,
-}
-
-impl Envelope {
-    /// The time after it: its own, unless it lets the time leap.
-    #[must_use]
-    pub fn time_after(&self) -> Timestamp {
-        match self.command {
-            Command::MoveTimeForward { to } => to,
-            _ => self.at,
-        }
-    }
-}
 
 /// All commands.
 #[derive(Clone, PartialEq, Eq, Debug)]
