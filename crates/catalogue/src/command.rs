@@ -7,6 +7,7 @@ use base::{
     StripeCode, StripeSet, StripeSetId, TapeKey, TapePoolId, Timestamp, UploadId, Uuid, Vid,
 };
 
+mod envelope;
 mod file;
 mod limits;
 mod outcome;
@@ -14,7 +15,9 @@ mod request;
 mod seal;
 mod tape;
 mod upload;
+mod work;
 
+pub use envelope::Envelope;
 pub use file::{CloneFile, PartsRecalled, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace};
 pub use limits::{
     BATCH_FILES_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX, IDEMPOTENCY_KEPT, OPEN_REQUESTS_MAX, PRIORITY_MAX,
@@ -29,64 +32,12 @@ pub use upload::{
     ABORT_PARTS_MAX, BUCKET_UPLOADS_MAX, CompleteUpload, OpenUpload, PARTS_MAX, PutPart, UPLOADS_MAX,
     completion_key,
 };
+pub use work::Work;
 
 use crate::record::{
     AclEntry, Attributes, AwayKind, BucketSettings, DriveDisk, Entry, Hold, LifecycleCursor, MemberRecord,
     PoolDriveState, QuotaLimits, QuotaSubject, Rule, RunEnd, TapeState, UnknownExtent, UnneededSectors,
 };
-
-/// A command and the time at which it was given.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Envelope {
-    /// The time that all records made by this command carry, and that it decides by: the trusted one, which
-    /// the system's clock may be ahead of or behind.
-    pub at: Timestamp,
-    /// The command.
-    pub command: Command,
-}
-
-impl Envelope {
-    /// The time after it: its own, unless it lets the time leap.
-    #[must_use]
-    pub fn time_after(&self) -> Timestamp {
-        match self.command {
-            Command::MoveTimeForward { to } => to,
-            _ => self.at,
-        }
-    }
-}
-
-/// Work that is done in parts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Work {
-    /// As [`Command::CancelRequest`].
-    CancelRequest(RequestId),
-    /// As [`Command::ForgetRequest`].
-    ForgetRequest(RequestId),
-    /// As [`Command::ExpirePins`].
-    ExpirePins,
-    /// As [`Command::ExpireIdempotency`].
-    ExpireIdempotency,
-    /// As [`Command::EvictCold`].
-    EvictCold,
-    /// As [`Command::TrimChanges`].
-    TrimChanges(u64),
-    /// As [`Command::DissolvePack`]; also of a pack that is sealed in pieces.
-    DissolvePack(ContainerId),
-    /// Has files stand in the order of their use that came into the pool before there was that order
-    /// ([`Rule::OrderedByUse`](crate::Rule)).
-    OrderByUse,
-    /// Removes files and directories of a condemned tree, the deepest first: `Outcome::TreeRemoved`.
-    RemoveTree(DirId),
-}
-
-impl Work {
-    /// The command for the next [`BULK_FILES`] items.
-    #[must_use]
-    pub fn some(self) -> Command {
-        Command::DoSome { work: self, most: u32::try_from(BULK_FILES).unwrap_or(u32::MAX) }
-    }
-}
 
 /// All commands.
 #[derive(Clone, PartialEq, Eq, Debug)]

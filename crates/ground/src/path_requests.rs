@@ -77,9 +77,9 @@ pub enum PathLocality {
         locality: Locality,
         /// How many there are.
         size: ByteCount,
-        /// Whether nothing can give it now, as far as that is known: of a file that only tapes have, its tapes
-        /// are set aside, in no library, or without their key, or no drive is in use; of one that only the
-        /// pool has, drives of the pool that hold it do not answer.
+        /// Whether nothing can give it now, as far as that is known: of a file that only tapes have, its
+        /// tapes are set aside, in no library, or without their key, or no drive is in use; of one that only
+        /// the pool has, drives of the pool that hold it do not answer.
         unavailable: bool,
     },
 }

@@ -95,8 +95,8 @@ fn shortened(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-/// How deep the brackets of a body stand in each other, outside of texts. Of what is no JSON it is some number
-/// not below that.
+/// How deep the brackets of a body stand in each other, outside of texts. Of what is no JSON it is some
+/// number not below that.
 pub(crate) fn nesting(body: &[u8]) -> usize {
     let (mut depth, mut most, mut in_text, mut is_escaped) = (0_usize, 0, false, false);
     for byte in body {
@@ -193,7 +193,8 @@ mod tests {
         let read = read_stage(
             r#"{"files":[
                 {"path":"//a//b","diskLifetime":"PT1H","targetedMetadata":{"default":{"priority":"80"}}},
-                {"path":"/c","targetedMetadata":{"elsewhere":{"x":[1,2]}},"unknown":{"a":null},"diskLifetime":null},
+                {"path":"/c","targetedMetadata":{"elsewhere":{"x":[1,2]}},"unknown":{"a":null},
+                    "diskLifetime":null},
                 {"path":"d","targetedMetadata":null,"diskLifetime":"P99Y"}
             ],"more":1}"#,
         )

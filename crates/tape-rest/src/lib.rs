@@ -1,6 +1,6 @@
 //! The WLCG Tape REST API, version 1, by which FTS, Rucio and gfal2 have files brought from tape. It is a
-//! service that a listener of WebDAV hands all requests to whose path begins with [`ROOT`]. What it means, and
-//! what real clients make of it, stands in `docs/reference/tape-rest.md`.
+//! service that a listener of WebDAV hands all requests to whose path begins with [`ROOT`]. What it means,
+//! and what real clients make of it, stands in `docs/reference/tape-rest.md`.
 
 mod address;
 mod body;

@@ -207,7 +207,8 @@ mod tests {
             ),
             (
                 item(ItemState::Failed("unreadable".into()), Some(5), Some(6)),
-                json!({ "path": "//a", "state": "FAILED", "startedAt": 5, "finishedAt": 6, "error": "unreadable" }),
+                json!({ "path": "//a", "state": "FAILED", "startedAt": 5, "finishedAt": 6,
+                    "error": "unreadable" }),
             ),
             (
                 item(ItemState::Cancelled, Some(5), Some(6)),

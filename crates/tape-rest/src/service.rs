@@ -28,8 +28,9 @@ use crate::settings::TapeRestSettings;
 pub const NAME: &str = "tape-rest";
 
 /// The Tape REST API as listeners take it: a listener hands it all requests whose path begins with
-/// [`ROOT`](crate::ROOT). Who comes in is known by the same keys, tokens and certificates as at Kist's own interface; the
-/// discovery asks for none. `transfers` is the budget that all doors share: by it, callers wait for places.
+/// [`ROOT`](crate::ROOT). Who comes in is known by the same keys, tokens and certificates as at Kist's own
+/// interface; the discovery asks for none. `transfers` is the budget that all doors share: by it, callers
+/// wait for places.
 #[must_use]
 pub fn service(guard: Guard<dyn Engine>, transfers: Transfers, settings: TapeRestSettings) -> Service {
     let threads = settings.limits.blocking_threads();

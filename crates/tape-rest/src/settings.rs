@@ -12,8 +12,9 @@ pub struct TapeRestSettings {
     pub sitename: String,
     /// What the discovery says of it; `None`: nothing.
     pub description: Option<String>,
-    /// What stands before the path in addresses that clients are told, such as `https://tape.example.org:8443`;
-    /// `None`: the scheme of the connection and the host as the client wrote it.
+    /// What stands before the path in addresses that clients are told, such as
+    /// `https://tape.example.org:8443`; `None`: the scheme of the connection and the host as the
+    /// client wrote it.
     pub public_url: Option<String>,
     /// For how long files are pinned once online, if the client says nothing (gfal2 never does).
     pub lifetime: Duration,

@@ -27,8 +27,8 @@ impl Tape {
     /// and has not ended, this gives that request.
     ///
     /// # Errors
-    /// [`ArchiveError::Limit`] for more than [`REQUEST_PATHS_MAX`] paths, [`ArchiveError::TooManyRequests`] for
-    /// more requests of one caller than [`OPEN_REQUESTS_MAX`]. Then no request is made.
+    /// [`ArchiveError::Limit`] for more than [`REQUEST_PATHS_MAX`] paths, [`ArchiveError::TooManyRequests`]
+    /// for more requests of one caller than [`OPEN_REQUESTS_MAX`]. Then no request is made.
     pub fn stage_paths(&self, submission: PathSubmission) -> Result<RequestId, ArchiveError> {
         let submission = &submission;
         let mut known = HashSet::with_capacity(submission.paths.len());

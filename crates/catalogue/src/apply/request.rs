@@ -243,6 +243,7 @@ fn complete(draft: &mut Draft<'_>, request: &mut RequestRecord) -> Result<(), Re
 /// A request has ended: one that names paths counts no more among those of its owner that have not, and is
 /// not what a repeated submission finds.
 fn end(draft: &mut Draft<'_>, request: &mut RequestRecord, state: RequestState) -> Result<(), Rejection> {
+    assert!(request.ended.is_none(), "a request ends once");
     request.state = state;
     request.ended = Some(draft.at);
     if let Some(list) = &mut request.list {
@@ -412,6 +413,8 @@ fn cancel_item(
         return release(draft, id, number, item);
     }
     request.cancelled += 1;
+    let ended = u64::from(request.done) + u64::from(request.failed) + u64::from(request.cancelled);
+    assert!(ended <= u64::from(request.files), "no item ends twice");
     draft.remove(Table::Want, key::want(item.file, id));
     if draft.view().wants(item.file)?.is_empty() {
         drop_recalls(draft, item.file)?;

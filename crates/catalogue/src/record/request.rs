@@ -175,6 +175,7 @@ impl RequestItem {
     /// ([`Rule::RequestTimes`](crate::Rule)).
     #[must_use]
     pub(crate) fn over(self, state: ItemState, at: Option<Timestamp>) -> RequestItem {
+        assert!(!state.waits() && !matches!(state, ItemState::Done(_)), "what ends does not wait");
         let over = at.and_then(|at| self.ended().or(Some(at)));
         RequestItem { state, over, ..self }
     }

@@ -75,8 +75,8 @@ fn slashes_at_the_end_are_taken() {
     world.end();
 }
 
-/// Trap 2: `gfal-evict` without a request calls `/release/gfal2-placeholder-id`. Only a release of what is not
-/// there is answered so.
+/// Trap 2: `gfal-evict` without a request calls `/release/gfal2-placeholder-id`. Only a release of what is
+/// not there is answered so.
 #[test]
 fn a_release_of_an_unknown_request_is_no_error() {
     let world = World::new();

@@ -44,7 +44,10 @@ pub(super) fn count_open(
     let too_many = Rejection::LimitExceeded { what: "requests of a caller that have not ended", limit };
     match count(draft.view().open_requests(owner)?).ok_or(too_many)? {
         0 => draft.remove(Table::OpenRequests, key::open_requests(owner)),
-        open => draft.put(Table::OpenRequests, key::open_requests(owner), &open),
+        open => {
+            assert!(open <= OPEN_REQUESTS_MAX, "nobody has more open requests than one may");
+            draft.put(Table::OpenRequests, key::open_requests(owner), &open);
+        }
     }
     Ok(())
 }
@@ -55,6 +58,7 @@ fn add(draft: &mut Draft<'_>, id: RequestId, paths: &[AskedPath]) -> Result<Outc
     let Some(mut list) = request.list.filter(|_| request.state == RequestState::Filling) else {
         return Err(wrong(id, &request, "open for paths: make a new request"));
     };
+    let before = list.paths;
     for asked in paths {
         limit("bytes of a path", asked.path.len(), PATH_BYTES_MAX)?;
         if list.paths >= REQUEST_PATHS_MAX {
@@ -67,6 +71,9 @@ fn add(draft: &mut Draft<'_>, id: RequestId, paths: &[AskedPath]) -> Result<Outc
         draft.put(Table::RequestPath, key::request_path(id, list.paths), &row);
         list.paths += 1;
     }
+    assert_eq!((list.paths - before) as usize, paths.len(), "no path is left out");
+    assert!(list.paths <= REQUEST_PATHS_MAX, "a request has no more paths than one answer can say");
+    assert!(list.refused <= list.paths, "what is refused is one of the paths");
     request.list = Some(list);
     draft.put(Table::Request, key::request(id), &request);
     Ok(Outcome::Done)
@@ -90,6 +97,7 @@ fn target(
         return Ok(PathTarget::Item(number));
     }
     let (number, _) = add_item(draft, (id, request), (file_id, &file), asked.pin)?;
+    assert!(number < request.files, "a path leads to an item of its request");
     Ok(PathTarget::Item(number))
 }
 
@@ -135,6 +143,8 @@ fn close(draft: &mut Draft<'_>, id: RequestId, submission: &Blake3) -> Result<Ou
     request.list = Some(list);
     request.state = RequestState::Active;
     complete(draft, &mut request)?;
+    let found = draft.view().submitted(submission)?;
+    assert_eq!(found == Some(id), request.ended.is_none(), "a submission finds its request until that ends");
     draft.put(Table::Request, key::request(id), &request);
     Ok(Outcome::Request(id))
 }
