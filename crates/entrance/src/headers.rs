@@ -227,8 +227,8 @@ pub fn http_date(at: Timestamp) -> Option<HeaderValue> {
     (1..=9999).contains(&year).then(|| HeaderValue::from_str(&text).ok()).flatten()
 }
 
-/// The time of a header such as `If-Modified-Since`, in the form that is written today; the two obsolete ones are
-/// passed over, as is what is no date.
+/// The time of a header such as `If-Modified-Since`, in the form that is written today; the two obsolete ones
+/// are passed over, as is what is no date.
 #[must_use]
 pub fn parse_http_date(value: &[u8]) -> Option<Timestamp> {
     let text = std::str::from_utf8(value).ok()?.trim();

@@ -29,8 +29,8 @@ pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, HEADER_TEXT).to_string()
 }
 
-/// All that may not stand in the path of an address as it is. What may stand there but means something in XML or
-/// HTML is encoded as well.
+/// All that may not stand in the path of an address as it is. What may stand there but means something in XML
+/// or HTML is encoded as well.
 const PATH: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')

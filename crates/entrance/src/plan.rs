@@ -23,7 +23,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// RFC 9110, 13.2.2: `If-Match` or `If-Unmodified-Since`, `If-None-Match` or `If-Modified-Since`, `If-Range`,
+    /// RFC 9110, 13.2.2: `If-Match` or `If-Unmodified-Since`, `If-None-Match` or `If-Modified-Since`,
+    /// `If-Range`,
     /// `Range`. `ranged`: whether `Range` counts, as it does for `GET` alone.
     ///
     /// # Errors

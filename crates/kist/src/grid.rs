@@ -27,8 +27,8 @@ pub fn copies(config: &Config, directory: &Path) -> Outcome<Option<Arc<Client>>>
     Ok(Some(Arc::new(Client::new(settings).map_err(wrong)?)))
 }
 
-/// Reads the rules and authorities of third-party copies again; what is wrong with them is logged, and they stay as
-/// they were.
+/// Reads the rules and authorities of third-party copies again; what is wrong with them is logged, and they
+/// stay as they were.
 pub fn reload(copies: Option<&Arc<Client>>, directory: &Path) {
     let Some(copies) = copies else { return };
     let config = match config::load(&directory.join(CONFIG_FILE)) {

@@ -60,8 +60,8 @@ pub(crate) fn destination(parts: &Parts) -> Result<Option<Target>, Refusal> {
     }
 }
 
-/// The path of an absolute address or of an absolute path, if it is of this server: of the host that the request
-/// names.
+/// The path of an absolute address or of an absolute path, if it is of this server: of the host that the
+/// request names.
 pub(crate) fn here(text: &str, parts: &Parts) -> Result<Option<String>, Refusal> {
     if text.starts_with('/') && !text.starts_with("//") {
         return Ok(Some(text.split(['?', '#']).next().unwrap_or_default().to_owned()));

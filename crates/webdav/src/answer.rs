@@ -97,7 +97,8 @@ pub(crate) fn whole(bytes: Bytes) -> ReplyBody {
     ReplyBody::new(Full::new(bytes).map_err(|never| match never {}))
 }
 
-/// What a client is told that is refused: a page for a browser, RFC 9457 for everybody else. `HEAD` has no body.
+/// What a client is told that is refused: a page for a browser, RFC 9457 for everybody else. `HEAD` has no
+/// body.
 pub(crate) fn refused(failure: Failure, asked: &HeaderMap, is_head: bool) -> Response<ReplyBody> {
     let mut response = match failure {
         Failure::Condition { status, name, inner } => {

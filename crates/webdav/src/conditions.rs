@@ -1,4 +1,5 @@
-//! The header `If` (RFC 4918, 10.4): conditions on entity tags and locks, and the tokens that come with a request.
+//! The header `If` (RFC 4918, 10.4): conditions on entity tags and locks, and the tokens that come with a
+//! request.
 
 use entrance::Refusal;
 use http::request::Parts;

@@ -71,8 +71,8 @@ fn clone_file(asked: &Asked, from: &ArchivePath, to: &ArchivePath) -> Result<(),
     Ok(())
 }
 
-/// A clone replaces what it finds: where nothing may be replaced, it is made under another name, and gets its own
-/// only if that is free then.
+/// A clone replaces what it finds: where nothing may be replaced, it is made under another name, and gets its
+/// own only if that is free then.
 fn clone_if_free(
     asked: &Asked,
     from: &ArchivePath,
@@ -92,7 +92,8 @@ fn clone_if_free(
     })
 }
 
-/// Copies a directory, and all in it if it `is_deep`. What was copied before something failed is removed again.
+/// Copies a directory, and all in it if it `is_deep`. What was copied before something failed is removed
+/// again.
 fn copy_tree(asked: &Asked, from: &ArchivePath, to: &ArchivePath, is_deep: bool) -> Result<(), Failure> {
     make_like(asked, from, to)?;
     let copied = if is_deep { copy_below(asked, from, to) } else { Ok(()) };

@@ -1,6 +1,6 @@
 //! Digests of files in headers: `Want-Digest` and `Digest` (RFC 3230), `Want-Repr-Digest` and `Repr-Digest`
-//! (RFC 9530), `Content-MD5`. Adler-32 and CRC-32C are known of every file, others are computed if they are asked
-//! for.
+//! (RFC 9530), `Content-MD5`. Adler-32 and CRC-32C are known of every file, others are computed if they are
+//! asked for.
 
 use archive::FileStat;
 use base::{Adler32, Crc32c};

@@ -128,7 +128,8 @@ fn several(stat: &FileStat, headers: &HeaderMap, limit: usize) -> Result<Option<
     ranges::several(value.as_bytes(), stat.size.0, limit)
 }
 
-/// A file that is on tape only is answered at once, with when to ask again: whoever wants it has it staged first.
+/// A file that is on tape only is answered at once, with when to ask again: whoever wants it has it staged
+/// first.
 pub(crate) fn nearline(error: &ArchiveError) -> Refusal {
     let on_its_way = matches!(error, ArchiveError::Nearline { recall: Some(_), .. });
     let seconds = if on_its_way { RECALL_RETRY_SECONDS } else { NEARLINE_RETRY_SECONDS };

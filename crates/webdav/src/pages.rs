@@ -1,5 +1,5 @@
-//! Answers that are written while they are sent: a thread that may block writes, the connection takes it piece by
-//! piece.
+//! Answers that are written while they are sent: a thread that may block writes, the connection takes it
+//! piece by piece.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -87,8 +87,8 @@ impl Out {
     }
 }
 
-/// An answer of any length: `prepare` says whether there is one, `write` writes it, both on one thread that may
-/// block. What ends before much is written has its length.
+/// An answer of any length: `prepare` says whether there is one, `write` writes it, both on one thread that
+/// may block. What ends before much is written has its length.
 ///
 /// # Errors
 /// Those of `prepare`; no place or thread.

@@ -36,7 +36,8 @@ pub(crate) struct Resource {
     pub adler32: Option<Adler32>,
     pub xattrs: Vec<(String, Vec<u8>)>,
     pub locks: Vec<(Lock, Duration)>,
-    /// Bytes that are used, if a quota counts them, and that may still be put there; asked only if a client does.
+    /// Bytes that are used, if a quota counts them, and that may still be put there; asked only if a client
+    /// does.
     pub room: Option<(Option<u64>, u64)>,
 }
 

@@ -1,4 +1,5 @@
-//! Several ranges of a file in one answer (`multipart/byteranges`), as vector reads of ROOT and davix ask for them.
+//! Several ranges of a file in one answer (`multipart/byteranges`), as vector reads of ROOT and davix ask for
+//! them.
 
 use archive::{ArchiveError, FileStat};
 use authority::Bytes as _;
@@ -22,8 +23,8 @@ pub(crate) type Several = Vec<(u64, u64)>;
 /// The parts that a header with several ranges asks for. Those that touch no byte are left out.
 ///
 /// # Errors
-/// If there are more than `limit`, none touches the file, or they overlap so much that more than the file would be
-/// sent.
+/// If there are more than `limit`, none touches the file, or they overlap so much that more than the file
+/// would be sent.
 pub(crate) fn several(value: &[u8], size: u64, limit: usize) -> Result<Option<Several>, Refusal> {
     let Some(text) = std::str::from_utf8(value).ok().and_then(|text| text.split_once('=')) else {
         return Ok(None);

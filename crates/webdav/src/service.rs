@@ -41,8 +41,8 @@ pub struct WebDavService {
     mounted: Arc<[Mounted]>,
 }
 
-/// Makes the WebDAV door, with bodies of files in the budget `transfers`, a client for third-party copies if they are
-/// to be made, and other services below its listener.
+/// Makes the WebDAV door, with bodies of files in the budget `transfers`, a client for third-party copies if
+/// they are to be made, and other services below its listener.
 #[must_use]
 pub fn service(
     guard: Guard<dyn Engine>,

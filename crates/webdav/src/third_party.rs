@@ -1,5 +1,6 @@
 //! Third-party copy: `COPY` with `Source` has this server fetch a file from another one, with a `Destination`
-//! elsewhere it sends one. The answer begins at once and tells how far it is; its last line says how it ended.
+//! elsewhere it sends one. The answer begins at once and tells how far it is; its last line says how it
+//! ended.
 
 mod pull;
 mod push;
@@ -191,7 +192,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// The answer of a copy that has begun: markers while `work` runs, then how it ended. If the client goes away,
+/// The answer of a copy that has begun: markers while `work` runs, then how it ended. If the client goes
+/// away,
 /// `work` is dropped.
 pub(crate) fn told<W>(asked: &Asked, about: String, progress: Progress, work: W) -> Response<ReplyBody>
 where

@@ -37,8 +37,8 @@ pub(crate) async fn small_body(asked: &Asked, mut body: RequestBody) -> Result<B
     Ok(all.freeze())
 }
 
-/// Conditions that a change would have to obey at the moment when it is made, and cannot, are refused rather than
-/// passed over. `If` is obeyed.
+/// Conditions that a change would have to obey at the moment when it is made, and cannot, are refused rather
+/// than passed over. `If` is obeyed.
 ///
 /// # Errors
 /// If there is one.
@@ -165,8 +165,8 @@ pub(crate) fn taken(path: &ArchivePath) -> Failure {
     Refusal::new(Kind::Precondition, format!("{path} is there, and Overwrite is F")).into()
 }
 
-/// Puts something in the place of what is there, which may be a whole tree: that is set aside under another name
-/// first, and removed only when the other one stands in its place. If that fails, it comes back.
+/// Puts something in the place of what is there, which may be a whole tree: that is set aside under another
+/// name first, and removed only when the other one stands in its place. If that fails, it comes back.
 pub(crate) fn replacing<T>(
     asked: &Asked,
     path: &ArchivePath,

@@ -232,7 +232,8 @@ fn named(namespace: &ResolveResult<'_>) -> Result<String, XmlError> {
     }
 }
 
-/// The language that an element says its text is in. A prefix that is declared to stand for nothing is no XML.
+/// The language that an element says its text is in. A prefix that is declared to stand for nothing is no
+/// XML.
 fn language(start: &BytesStart<'_>, reader: &NsReader<&[u8]>) -> Result<Option<String>, XmlError> {
     let mut found = None;
     for attribute in start.attributes() {
