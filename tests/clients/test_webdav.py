@@ -166,3 +166,50 @@ def test_ranges_digests_and_conditions(place):
     equal(curl(place, "-T", file, "-H", 'If-Match: "0"', url)[0], 412)
     equal(curl(place, "-T", file, "-H", "If-None-Match: *", url)[0], 412)
     equal(curl(place, "-T", file, "-H", f"If-Match: {tag}", url)[0], 204)
+
+
+@needs("kist")
+def test_conditions_and_locks_that_a_reader_found_wanting(place):
+    place.kist("mkdir", "-p", "/found/private").exits()
+    root = f"{place.server.webdav}/found"
+    file = place.file("f", b"one")
+    equal(curl(place, "-T", file, f"{root}/f")[0], 201)
+    tag = re.search('(?i)etag: (".*")', curl(place, "-I", f"{root}/f")[1])[1]
+    # A tag in If holds when the file gets its name; where it could not, it is refused.
+    equal(curl(place, "-T", file, "-H", f"If: ([{tag}])", f"{root}/f")[0], 204)
+    equal(curl(place, "-T", place.file("g", b"two"), "-H", 'If: (["0"])', f"{root}/f")[0], 412)
+    equal(curl(place, "-X", "DELETE", "-H", f"If: ([{tag}])", f"{root}/f")[0], 400)
+    equal(curl(place, "-X", "DELETE", "-H", "If-None-Match: *", f"{root}/f")[0], 400)
+    source = "Source: https://example.org/x"
+    equal(curl(place, "-X", "COPY", "-H", source, "-H", "If-Match: *", f"{root}/f")[0], 400)
+    # XML of a namespace as long as the body, for each of thousands of elements.
+    body = f"<D:propfind xmlns:D='DAV:' xmlns:p='{'x' * 200_000}'><D:prop>{'<p:a/>' * 4000}</D:prop></D:propfind>"
+    equal(curl(place, "-X", "PROPFIND", "-d", f"@{place.file('xml', body.encode())}", f"{root}/")[0], 400)
+    # A lock reaches what its holder may change, and nothing else; to read a token is not to hold it.
+    keys = {name: json.loads(place.kist("key", "create", name, "--json").exits().out)["secret"] for name in ("anna", "bert")}
+    place.kist("acl", "set", "/found", "user:anna=rlw", "user:bert=rl").exits()
+    place.kist("acl", "set", "/found/private", "user:bert=rlw").exits()
+
+    def by(name, *arguments):
+        ran = place.run("curl", "-sS", "-w", "\\n%{http_code}", "-H", f"Authorization: Bearer {keys[name]}", *arguments).exits()
+        body, _, status = ran.out.rpartition("\n")
+        return int(status), body
+
+    info = (
+        "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope>"
+        "<D:locktype><D:write/></D:locktype></D:lockinfo>"
+    )
+    status, answer = by("anna", "-D", "-", "-X", "LOCK", "-d", info, f"{root}/")
+    equal(status, 200)
+    token = re.search("(?i)lock-token: <(.*)>", answer)[1]
+    equal(by("bert", "-T", file, f"{root}/private/f")[0], 201, "what anna may not change is not locked")
+    equal(curl(place, "-T", file, f"{root}/new")[0], 423, "not even by an admin")
+    equal(curl(place, "-T", file, f"{place.server.url}/data/found/deep/new")[0], 423, "nor with directories that are made")
+    contains(place.kist("lock", "ls").exits().out, "/found", "anna", "exclusive", "all below")
+    equal(by("bert", "-X", "UNLOCK", "-H", f"Lock-Token: <{token}>", f"{root}/")[0], 409)
+    place.kist("lock", "rm", "/found").exits()
+    contains(place.kist("lock", "ls").exits().out, "nothing is locked")
+    equal(curl(place, "-T", file, f"{root}/new")[0], 201)
+    # A tree that cannot be copied whole leaves nothing of it, and nothing of others.
+    status, told = curl(place, "-X", "COPY", "-H", f"Destination: {root}/copy", f"{root}/")
+    equal(status, 403, told)

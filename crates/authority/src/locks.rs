@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use archive::{ArchiveError, WhyNoLock};
 use base::{ArchivePath, Duration};
+use identity::Caller;
 use threads::{Mutex, MutexGuard};
 
 /// Locks of all callers at most.
@@ -35,6 +36,8 @@ pub struct Lock {
     pub is_deep: bool,
     /// Whose it is.
     pub owner: String,
+    /// The same with their groups and bounds: a deep lock reaches what they may change, and nothing else.
+    pub holder: Arc<Caller>,
     /// What the client says of who it is; XML of WebDAV.
     pub note: String,
     /// How long it was asked for.
@@ -81,12 +84,13 @@ type Held = BTreeMap<ArchivePath, Vec<Lock>>;
 
 impl Locks {
     /// That nothing which a change touches is locked, but by locks of `caller` whose tokens come with it. Of
-    /// several shared locks one is enough.
+    /// several shared locks one is enough. `reaches` says whether a deep lock above counts at a path.
     pub(crate) fn admit(
         &self,
         path: &ArchivePath,
         touch: Touch,
         (caller, tokens): (&str, &[String]),
+        reaches: &dyn Fn(&Lock, &ArchivePath) -> bool,
         now: Duration,
     ) -> Result<(), ArchiveError> {
         if self.count.load(Ordering::Acquire) == 0 {
@@ -100,12 +104,16 @@ impl Locks {
             }
             _ => Ok(()),
         };
-        free(&covering(&held, path))?;
+        let counting = |at: &ArchivePath| -> Vec<&Lock> {
+            let locks = covering(&held, at).into_iter();
+            locks.filter(|lock| lock.root == *at || reaches(lock, at)).collect()
+        };
+        free(&counting(path))?;
         if touch == Touch::Itself {
             return Ok(());
         }
         if let Some((directory, _)) = path.split() {
-            free(&covering(&held, &directory))?;
+            free(&counting(&directory))?;
         }
         if touch == Touch::New {
             return Ok(());
@@ -117,10 +125,11 @@ impl Locks {
     pub(crate) fn take(
         &self,
         request: LockRequest,
-        owner: &str,
+        holder: &Arc<Caller>,
         token: String,
         now: Duration,
     ) -> Result<Lock, ArchiveError> {
+        let owner = holder.name.as_str();
         let mut held = self.current(now);
         let LockRequest { path, is_exclusive, is_deep, note, span } = request;
         let refused = |why| Err(ArchiveError::NoLock { path: path.clone(), why });
@@ -139,7 +148,8 @@ impl Locks {
         }
         let span = span.min(Duration::from_secs(LOCK_SECONDS_MAX));
         let (owner, root, ends) = (owner.to_owned(), path.clone(), now + span);
-        let lock = Lock { token, root, is_exclusive, is_deep, owner, note, span, ends };
+        let holder = holder.clone();
+        let lock = Lock { token, root, is_exclusive, is_deep, owner, holder, note, span, ends };
         held.entry(path).or_default().push(lock.clone());
         self.count.fetch_add(1, Ordering::AcqRel);
         Ok(lock)
@@ -267,6 +277,10 @@ mod tests {
         ArchivePath::new(text).unwrap()
     }
 
+    fn who(name: &str) -> Arc<Caller> {
+        Arc::new(Caller::named(name, []))
+    }
+
     fn seconds(n: u64) -> Duration {
         Duration::from_secs(n)
     }
@@ -277,16 +291,16 @@ mod tests {
 
     fn locked(locks: &Locks, at: &str, touch: Touch, tokens: &[&str]) -> bool {
         let tokens: Vec<String> = tokens.iter().map(|token| (*token).to_owned()).collect();
-        locks.admit(&path(at), touch, ("anna", &tokens), seconds(1)).is_err()
+        locks.admit(&path(at), touch, ("anna", &tokens), &|_, _| true, seconds(1)).is_err()
     }
 
     #[test]
     fn a_lock_holds_for_what_it_says() {
         let locks = Locks::default();
         let nothing = seconds(0);
-        locks.take(ask("/a", true, false), "anna", "flat".into(), nothing).unwrap();
-        locks.take(ask("/d", true, true), "anna", "deep".into(), nothing).unwrap();
-        locks.take(ask("/x/y/f", true, false), "anna", "file".into(), nothing).unwrap();
+        locks.take(ask("/a", true, false), &who("anna"), "flat".into(), nothing).unwrap();
+        locks.take(ask("/d", true, true), &who("anna"), "deep".into(), nothing).unwrap();
+        locks.take(ask("/x/y/f", true, false), &who("anna"), "file".into(), nothing).unwrap();
         for (at, touch, holds) in [
             ("/a", Touch::Itself, true),
             ("/a/b", Touch::Itself, false),
@@ -303,8 +317,21 @@ mod tests {
             assert!(!locked(&locks, at, touch, &["flat", "deep", "file"]), "{at} {touch:?} with all tokens");
         }
         assert!(locked(&locks, "/d/e/f", Touch::Itself, &["flat"]), "another lock's token is no help");
-        let stranger = locks.admit(&path("/a"), Touch::Itself, ("bert", &["flat".to_owned()]), seconds(1));
+        let stranger =
+            locks.admit(&path("/a"), Touch::Itself, ("bert", &["flat".to_owned()]), &|_, _| true, seconds(1));
         assert!(stranger.is_err(), "a token is its owner's alone");
+    }
+
+    #[test]
+    fn a_deep_lock_reaches_what_its_holder_may_change() {
+        let locks = Locks::default();
+        locks.take(ask("/d", true, true), &who("anna"), "deep".into(), seconds(0)).unwrap();
+        let reaches = |lock: &Lock, at: &ArchivePath| {
+            lock.holder.name == "anna" && !at.as_str().starts_with("/d/private")
+        };
+        let admit = |at: &str| locks.admit(&path(at), Touch::Itself, ("bert", &[]), &reaches, seconds(1));
+        assert!(admit("/d/f").is_err() && admit("/d").is_err());
+        assert!(admit("/d/private/f").is_ok());
     }
 
     #[test]
@@ -312,7 +339,7 @@ mod tests {
         let locks = Locks::default();
         let now = seconds(0);
         let take = |at: &str, exclusive, deep, token: &str| {
-            locks.take(ask(at, exclusive, deep), "anna", token.to_owned(), now).is_ok()
+            locks.take(ask(at, exclusive, deep), &who("anna"), token.to_owned(), now).is_ok()
         };
         assert!(take("/s/f", false, false, "1"));
         assert!(take("/s/f", false, false, "2"));
@@ -327,23 +354,23 @@ mod tests {
     #[test]
     fn locks_end_and_are_refreshed_and_given_back() {
         let locks = Locks::default();
-        locks.take(ask("/f", true, false), "anna", "1".into(), seconds(0)).unwrap();
+        locks.take(ask("/f", true, false), &who("anna"), "1".into(), seconds(0)).unwrap();
         let ours = ["1".to_owned()];
         let refreshed = locks.refresh(&path("/f"), ("anna", &ours), seconds(100), seconds(9)).unwrap();
         assert_eq!(refreshed.ends, seconds(109));
         assert!(locks.refresh(&path("/f"), ("bert", &ours), seconds(1), seconds(9)).is_err());
-        assert!(locks.admit(&path("/f"), Touch::Itself, ("anna", &[]), seconds(108)).is_err());
-        assert!(locks.admit(&path("/f"), Touch::Itself, ("anna", &[]), seconds(109)).is_ok());
+        assert!(locks.admit(&path("/f"), Touch::Itself, ("anna", &[]), &|_, _| true, seconds(108)).is_err());
+        assert!(locks.admit(&path("/f"), Touch::Itself, ("anna", &[]), &|_, _| true, seconds(109)).is_ok());
         assert!(
             locks.refresh(&path("/f"), ("anna", &ours), seconds(1), seconds(109)).is_err(),
             "it has ended"
         );
-        locks.take(ask("/f", true, false), "anna", "2".into(), seconds(200)).unwrap();
+        locks.take(ask("/f", true, false), &who("anna"), "2".into(), seconds(200)).unwrap();
         assert!(locks.give_back(&path("/f"), "2", Some("bert"), seconds(201)).is_err());
         locks.give_back(&path("/f"), "2", Some("anna"), seconds(201)).unwrap();
         assert_eq!(locks.all(seconds(201)), []);
         let long = LockRequest { span: seconds(u64::MAX), ..ask("/f", true, false) };
-        let lock = locks.take(long, "anna", "3".into(), seconds(0)).unwrap();
+        let lock = locks.take(long, &who("anna"), "3".into(), seconds(0)).unwrap();
         assert_eq!(lock.span, seconds(LOCK_SECONDS_MAX));
     }
 
@@ -351,7 +378,7 @@ mod tests {
     fn what_has_gone_has_no_locks() {
         let locks = Locks::default();
         for (at, token) in [("/a", "1"), ("/a/b/c", "2"), ("/ab", "3")] {
-            locks.take(ask(at, true, false), "anna", token.to_owned(), seconds(0)).unwrap();
+            locks.take(ask(at, true, false), &who("anna"), token.to_owned(), seconds(0)).unwrap();
         }
         locks.forget_tree(&path("/a"));
         let left: Vec<_> = locks.all(seconds(0)).into_iter().map(|lock| lock.token).collect();
@@ -362,7 +389,12 @@ mod tests {
     fn no_more_are_given_than_there_may_be() {
         let locks = Locks::default();
         let take = |owner: &str, n: usize| {
-            locks.take(ask(&format!("/{owner}/{n}"), true, false), owner, format!("{owner}{n}"), seconds(0))
+            locks.take(
+                ask(&format!("/{owner}/{n}"), true, false),
+                &who(owner),
+                format!("{owner}{n}"),
+                seconds(0),
+            )
         };
         for n in 0..LOCKS_OF_CALLER_MAX {
             take("anna", n).unwrap();

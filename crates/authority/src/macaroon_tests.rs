@@ -22,7 +22,7 @@ use crate::authority::{Authority, AuthoritySettings, Identities, Refusing};
 use crate::guard::Guard;
 use crate::keyring::KeyRequest;
 use crate::roles::{Access, Staging};
-use crate::rule::{Putting, Rule};
+use crate::rule::{Holding, Putting, Rule};
 use crate::{Audit, read_audit};
 
 const NOW: Timestamp = Timestamp(1_795_780_800_000_000_000);
@@ -349,6 +349,8 @@ impl Staging for Shelf {
             failed: 0,
             cancelled: 0,
             swept: 0,
+            started: None,
+            list: None,
         };
         Ok(RequestInfo { request, record, priority: 0 })
     }
@@ -371,6 +373,8 @@ impl Staging for Shelf {
             size: ByteCount(0),
             state: ItemState::Waiting,
             failure: None,
+            started: None,
+            ended: None,
         };
         let page: Vec<_> = files.iter().skip(from as usize).take(1).map(file).collect();
         let next = (from as usize + 1 < files.len()).then_some(from + 1);
@@ -417,7 +421,8 @@ fn bounded(caller: Caller, bound: &str) -> Caller {
 
 fn rule(shelf: &Arc<Shelf>, caller: Caller) -> Rule<Shelf> {
     let ledger = Authority::default().ledger(&Arc::new(caller), None);
-    Rule { engine: shelf.clone(), ledger }
+    let holding = Holding { locks: Arc::default(), tokens: Vec::new() };
+    Rule { engine: shelf.clone(), ledger, holding }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use identity::{Acl, AclEntry, AclError, Node, Refused, Rights, Target, decide, r
 use journal::Outcome;
 
 use crate::authority::Ledger;
-use crate::locks::{Locks, Touch};
+use crate::locks::{Lock, Locks, Touch};
 use crate::roles::{Access, Objects, Staging};
 
 /// One caller before one engine.
@@ -137,12 +137,6 @@ impl<E: ?Sized> Rule<E> {
         if caller.is_admin && !named.is_empty() { named.to_owned() } else { caller.name.clone() }
     }
 
-    /// That no lock stands in the way of a change, but those of the caller whose tokens come with it.
-    pub(crate) fn unlocked(&self, path: &ArchivePath, touch: Touch) -> Result<(), ArchiveError> {
-        let Holding { locks, tokens } = &self.holding;
-        locks.admit(path, touch, (&self.ledger.caller.name, tokens), self.ledger.steady())
-    }
-
     pub(crate) fn deny<T>(
         &self,
         verb: &'static str,
@@ -167,13 +161,51 @@ impl<E: ?Sized> Rule<E> {
 }
 
 impl<E: Access + ?Sized> Rule<E> {
-    /// As [`Rule::unlocked`] for what is put: a name that is new changes the directory too.
-    pub(crate) fn unlocked_put(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
-        self.unlocked(path, Touch::Itself)?;
-        match self.unlocked(path, Touch::New) {
-            Err(locked) if !self.engine.access_chain(path)?.exists => Err(locked),
-            _ => Ok(()),
+    /// That no lock stands in the way of a change, but those of the caller whose tokens come with it. To be asked
+    /// when the caller is known to have the right: who has not learns nothing of locks.
+    pub(crate) fn unlocked(&self, path: &ArchivePath, touch: Touch) -> Result<(), ArchiveError> {
+        let Holding { locks, tokens } = &self.holding;
+        if locks.is_empty() {
+            return Ok(());
         }
+        // What cannot be looked at counts as within reach.
+        let reaches = |lock: &Lock, at: &ArchivePath| {
+            self.engine.access_chain(at).map_or(true, |chain| {
+                let is_directory = chain.exists && chain.is_directory;
+                let target = if is_directory { Target::Directory } else { Target::File };
+                decide(&lock.holder, Rights::MODIFY, at, target, &nodes(&chain)).is_ok()
+            })
+        };
+        let held = (self.ledger.caller.name.as_str(), &tokens[..]);
+        locks.admit(path, touch, held, &reaches, self.ledger.steady())
+    }
+
+    /// The same for a name that is new, with the directories that are made for it: it changes the nearest directory
+    /// that is there.
+    pub(crate) fn unlocked_new(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
+        if self.holding.locks.is_empty() {
+            return Ok(());
+        }
+        self.unlocked(path, Touch::Itself)?;
+        let mut made = path.clone();
+        while let Some((directory, _)) = made.split() {
+            if self.engine.access_chain(&directory)?.exists {
+                break;
+            }
+            made = directory;
+        }
+        self.unlocked(&made, Touch::New)
+    }
+
+    /// The same for what is put: in place of another file it changes no directory.
+    pub(crate) fn unlocked_put(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
+        if self.holding.locks.is_empty() {
+            return Ok(());
+        }
+        if self.engine.access_chain(path)?.exists {
+            return self.unlocked(path, Touch::Itself);
+        }
+        self.unlocked_new(path)
     }
 
     /// That the caller has these rights on a path.

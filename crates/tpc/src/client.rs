@@ -13,6 +13,7 @@ use tokio::net::{TcpStream, lookup_host};
 
 use crate::connections::{Connections, IfFull};
 use crate::error::Error;
+use crate::exchange::sent_on;
 use crate::pull::Head;
 use crate::settings::Settings;
 use crate::target::Target;
@@ -121,7 +122,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; of another status than 200, [`Error::Status`].
     pub async fn head(&self, url: &str, headers: &HeaderMap) -> Result<Head, Error> {
-        self.session().head(&Target::parse(url)?, headers, IfFull::Refuse).await
+        self.session().head(&Target::parse(url)?, &sent_on(headers.clone()), IfFull::Refuse).await
     }
 
     pub(crate) fn session(&self) -> Session {

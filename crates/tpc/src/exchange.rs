@@ -3,8 +3,8 @@
 use std::error::Error as _;
 
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName,
-    IF_MATCH, LOCATION, RANGE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, IF_MATCH,
+    IF_NONE_MATCH, LOCATION, RANGE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Empty};
@@ -39,10 +39,21 @@ const OWN: [HeaderName; 13] = [
     UPGRADE,
 ];
 
-/// What only the server gets that the client of the copy named. XRootD, dCache and StoRM do the same:
-/// libcurl since 7.58 unless a site asks for more (`http.auth tpc fcreds`), dCache for every redirect, StoRM
-/// by a filter of its own. Servers that redirect to data servers put what those need into the URL.
-const CREDENTIALS: [HeaderName; 2] = [AUTHORIZATION, COOKIE];
+/// What another server than the one that the client of the copy named gets of its headers, behind a redirect: no
+/// credential is among them, whatever it is called. XRootD, dCache and StoRM keep `Authorization` back likewise
+/// (libcurl since 7.58 unless a site asks for more, `http.auth tpc fcreds`). Servers that redirect to data servers put
+/// what those need into the URL. Beside these go the headers that this crate sets.
+const HARMLESS: [HeaderName; 9] = [
+    ACCEPT,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    EXPECT,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    RANGE,
+    HeaderName::from_static("scitag"),
+    HeaderName::from_static("archivemetadata"),
+];
 
 /// An answer that is no redirect.
 pub(crate) struct Answer {
@@ -124,7 +135,10 @@ pub(crate) fn no_body() -> OutBody {
 fn headers_for(first: &Target, target: &Target, given: &HeaderMap) -> Result<HeaderMap, Error> {
     let mut headers = given.clone();
     if !target.is_same_origin(first) {
-        CREDENTIALS.iter().for_each(|name| drop(headers.remove(name)));
+        headers = HeaderMap::new();
+        for (name, value) in given.iter().filter(|(name, _)| HARMLESS.contains(name)) {
+            headers.append(name.clone(), value.clone());
+        }
     }
     let host = HeaderValue::from_str(&target.authority()).map_err(|_| Error::Url("names no host"))?;
     headers.insert(HOST, host);

@@ -35,7 +35,7 @@ pub use client::{Client, Net, Wire};
 pub use digests::Digests;
 pub use error::Error;
 pub use pull::{Checksums, Head, Pull, Want};
-pub use push::Push;
+pub use push::{How, Push};
 pub use rate::LowestRate;
 pub use settings::{Limits, Settings, Timeouts};
 pub use trust::TrustError;

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use base::{ByteCount, Duration};
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, EXPECT};
+use http::header::{CONTENT_LENGTH, EXPECT, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -28,6 +28,15 @@ use crate::target::Target;
 
 /// How often the progress of a file that is sent is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Whether something may be replaced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// Whatever is there.
+    Replace,
+    /// Nothing (`If-None-Match: *`). Not every server heeds it.
+    OnlyNew,
+}
 
 /// A file that another server has taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +60,7 @@ impl Client {
         url: &str,
         headers: HeaderMap,
         length: ByteCount,
+        how: How,
         body: B,
     ) -> Result<Push, Error>
     where
@@ -60,6 +70,9 @@ impl Client {
         let (session, target) = (self.session(), Target::parse(url)?);
         let mut headers = sent_on(headers);
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length.0));
+        if how == How::OnlyNew {
+            headers.insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+        }
         if length.0 > 0 {
             headers.insert(EXPECT, HeaderValue::from_static("100-continue"));
         }

@@ -67,7 +67,7 @@ impl Default for Limits {
             connections: 256,
             connections_per_host: 64,
             streams: 8,
-            window: ByteCount(64 << 20),
+            window: ByteCount(32 << 20),
         }
     }
 }

@@ -182,7 +182,29 @@ impl Transfers {
         B: FnOnce() -> Result<K, S::Error> + Send + 'static,
         F: FnOnce(K, S::End, Reply<T, S::Error>) + Send + 'static,
     {
-        let (reply, outcome) = reply_to(self.admit(holder).await?);
+        let place = self.admit(holder).await?;
+        self.receive_in(place, source, begin, finish).await
+    }
+
+    /// The same with a place that was taken before.
+    ///
+    /// # Errors
+    /// Those of the body, of `begin` and `finish`. Nothing is stored then.
+    pub async fn receive_in<S, K, T, B, F>(
+        &self,
+        place: Place,
+        source: S,
+        begin: B,
+        finish: F,
+    ) -> Result<T, S::Error>
+    where
+        S: Source,
+        K: Sink<S::Error>,
+        T: Send + 'static,
+        B: FnOnce() -> Result<K, S::Error> + Send + 'static,
+        F: FnOnce(K, S::End, Reply<T, S::Error>) + Send + 'static,
+    {
+        let (reply, outcome) = reply_to(place);
         let (pieces, receiver) = mpsc::channel(self.pieces());
         let (ready, begun) = oneshot::channel();
         spawn_blocking(move || {

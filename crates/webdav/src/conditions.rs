@@ -86,6 +86,12 @@ impl IfHeader {
         tokens.collect()
     }
 
+    /// Whether it asks for entity tags, not only for locks.
+    pub(crate) fn names_tags(&self) -> bool {
+        let mut conditions = self.lists.iter().flat_map(|list| &list.conditions);
+        conditions.any(|condition| matches!(condition.what, What::Tag(_)))
+    }
+
     /// Whether one of the lists holds; a request without the header has no conditions.
     ///
     /// # Errors

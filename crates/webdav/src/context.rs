@@ -5,6 +5,7 @@ use std::sync::Arc;
 use authority::{Guard, Guarded};
 use entrance::{Call, Refusal};
 use http::request::Parts;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tpc::Client;
 use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
@@ -21,6 +22,8 @@ pub(crate) struct Context {
     pub settings: WebDavSettings,
     /// Makes third-party copies, if any are made.
     pub copies: Option<Arc<Client>>,
+    /// Copies that come by several connections at once.
+    pub several: Arc<Semaphore>,
     calls: Places,
     long_calls: Places,
 }
@@ -34,7 +37,8 @@ impl Context {
     ) -> Self {
         let limits = &settings.limits;
         let (calls, long_calls) = (Places::new(limits.calls), Places::new(limits.long_calls));
-        Context { guard, transfers, settings, copies, calls, long_calls }
+        let several = Arc::new(Semaphore::new(limits.copies_by_several));
+        Context { guard, transfers, settings, copies, several, calls, long_calls }
     }
 }
 

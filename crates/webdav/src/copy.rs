@@ -55,11 +55,12 @@ fn copy_now(asked: &Asked, to: &ArchivePath, overwrite: bool, is_deep: bool) -> 
             Ok(StatusCode::NO_CONTENT)
         }
         (Stat::Directory(_), None) => {
-            copy_tree(asked, from, to, is_deep)?;
+            copy_tree(asked, from, to, is_deep, |aside| named(asked, aside, to))?;
             Ok(StatusCode::CREATED)
         }
         (Stat::Directory(_), Some(_)) => {
-            replacing(asked, to, || copy_tree(asked, from, to, is_deep))?;
+            let place = |aside: &ArchivePath| replacing(asked, to, || named(asked, aside, to));
+            copy_tree(asked, from, to, is_deep, place)?;
             Ok(StatusCode::NO_CONTENT)
         }
     }
@@ -92,14 +93,21 @@ fn clone_if_free(
     })
 }
 
-/// Copies a directory, and all in it if it `is_deep`. What was copied before something failed is removed
-/// again.
-fn copy_tree(asked: &Asked, from: &ArchivePath, to: &ArchivePath, is_deep: bool) -> Result<(), Failure> {
-    make_like(asked, from, to)?;
-    let copied = if is_deep { copy_below(asked, from, to) } else { Ok(()) };
-    copied.inspect_err(|_| {
-        if let Err(failure) = remove_all(asked, to) {
-            tracing::warn!(%to, ?failure, "what was copied before a failure could not be removed");
+/// Copies a directory, and all in it if it `is_deep`, under another name first: what others put at the name that it
+/// is to get is theirs, and nothing but the copy is removed if something fails. `place` gives it its name.
+fn copy_tree(
+    asked: &Asked,
+    from: &ArchivePath,
+    to: &ArchivePath,
+    is_deep: bool,
+    place: impl FnOnce(&ArchivePath) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let aside = beside(to, "copied")?;
+    make_like(asked, from, &aside)?;
+    let copied = if is_deep { copy_below(asked, from, &aside) } else { Ok(()) };
+    copied.and_then(|()| place(&aside)).inspect_err(|_| {
+        if let Err(failure) = remove_all(asked, &aside) {
+            tracing::warn!(%aside, ?failure, "what was copied before a failure could not be removed");
         }
     })
 }
@@ -134,6 +142,11 @@ fn copy_below(asked: &Asked, from: &ArchivePath, to: &ArchivePath) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Gives a copy its name, if that is free.
+fn named(asked: &Asked, aside: &ArchivePath, to: &ArchivePath) -> Result<(), Failure> {
+    asked.engine.rename(aside, to, false).map_err(of_parent)
 }
 
 /// Makes a directory with the properties of another one.

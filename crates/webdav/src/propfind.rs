@@ -15,7 +15,7 @@ use crate::context::Asked;
 use crate::pages::{Gone, Out, written};
 use crate::properties::{self, Resource, Wanted, needs_room};
 use crate::tree::small_body;
-use crate::xml::{Element, XML_TYPE, escape, parse};
+use crate::xml::{Element, QName, XML_TYPE, escape, parse};
 
 /// Lines of a directory that are read at once.
 const PAGE: usize = 500;
@@ -72,12 +72,12 @@ pub(crate) fn wanted(body: &Bytes, limit: usize) -> Result<Wanted, Refusal> {
     if !root.name.is_dav("propfind") {
         return Err(Refusal::bad("the body is no propfind of the namespace DAV:"));
     }
-    let names = |element: &Element| -> Result<Vec<_>, Refusal> {
-        let names: Vec<_> = element.elements().map(|name| name.name.clone()).collect();
-        if names.len() > limit {
-            return Err(Refusal::bad(format!("{} properties are named; the limit is {limit}", names.len())));
+    let names = |element: &Element| -> Result<Vec<QName>, Refusal> {
+        let count = element.elements().count();
+        if count > limit {
+            return Err(Refusal::bad(format!("{count} properties are named; the limit is {limit}")));
         }
-        Ok(names)
+        Ok(element.elements().map(|name| name.name.clone()).collect())
     };
     match (root.dav("prop"), root.dav("propname"), root.dav("allprop")) {
         (Some(prop), None, None) => Ok(Wanted::These(names(prop)?)),
@@ -191,7 +191,6 @@ fn status_line(out: &mut Out, href: &str, status: StatusCode, why: &str) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::xml::QName;
 
     #[test]
     fn bodies_say_what_is_wanted() {

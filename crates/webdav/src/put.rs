@@ -19,6 +19,7 @@ use crate::answer::{Answer, Failure, empty};
 use crate::context::Asked;
 use crate::digests::{Announced, announced};
 use crate::properties::{TYPE, TYPE_DEFAULT};
+use crate::service::check_conditions;
 use crate::tree::{of_parent, present};
 
 /// Permission bits of a file.
@@ -136,7 +137,11 @@ fn begin(
     announced: Announced,
 ) -> Result<Receiving, Refusal> {
     demand.apply(asked, &mut options)?;
-    let has_demand = *demand != Demand::Nothing;
+    let by_tags = asked.conditions.names_tags();
+    if by_tags {
+        keep_to_tags(asked, &mut options)?;
+    }
+    let has_demand = by_tags || *demand != Demand::Nothing;
     let upload =
         asked.engine.begin_put(&asked.target.path, options).map_err(|error| in_words(error, has_demand))?;
     let kinds = announced.crc32c.map(|_| SumKind::Crc32c);
@@ -147,6 +152,26 @@ fn begin(
         }
     };
     Ok(Receiving { upload, announced, beside, has_demand })
+}
+
+/// Entity tags of the header `If` hold for what is there now; it must be there still when the file gets its name.
+fn keep_to_tags(asked: &Asked, options: &mut PutOptions) -> Result<(), Refusal> {
+    let there = match asked.engine.stat(&asked.target.path) {
+        Ok(Stat::File(stat)) => Some(stat.file),
+        Ok(Stat::Directory(_)) => None,
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error.into()),
+    };
+    match there {
+        Some(file) if options.if_current.is_none_or(|asked| asked == file) => options.if_current = Some(file),
+        Some(_) => return Err(Refusal::new(Kind::Precondition, "the file has changed meanwhile")),
+        None => options.keep_existing = true,
+    }
+    // Looked at behind the file that is held on to.
+    check_conditions(asked).map_err(|failure| match failure {
+        Failure::Refused(refusal) => refusal,
+        Failure::Condition { status, .. } => Refusal::new(Kind::Precondition, status.to_string()),
+    })
 }
 
 /// That the name is taken means that a condition failed, if there was one.

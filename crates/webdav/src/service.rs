@@ -164,21 +164,25 @@ async fn conditions_hold(asked: &Asked) -> Result<(), Failure> {
     if asked.conditions.lists.is_empty() {
         return Ok(());
     }
-    let holds = asked.run(|asked: &Asked| {
-        asked.conditions.holds(|about| -> Result<State, Failure> {
-            let path = about.map_or(&asked.target.path, |target| &target.path);
-            let tag = match asked.engine.stat(path) {
-                Ok(Stat::File(stat)) => Some(entrance::entity_tag(&stat)),
-                Ok(Stat::Directory(_)) => None,
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
-                Err(error) => return Err(error.into()),
-            };
-            let tokens = asked.engine.locks_on(path)?.into_iter().map(|(lock, _)| lock.token).collect();
-            Ok(State { tag, tokens })
-        })
-    });
-    if holds.await? {
-        return Ok(());
+    asked.run(check_conditions).await
+}
+
+/// The same, on a thread that may block.
+pub(crate) fn check_conditions(asked: &Asked) -> Result<(), Failure> {
+    let holds = asked.conditions.holds(|about| -> Result<State, Failure> {
+        let path = about.map_or(&asked.target.path, |target| &target.path);
+        let tag = match asked.engine.stat(path) {
+            Ok(Stat::File(stat)) => Some(entrance::entity_tag(&stat)),
+            Ok(Stat::Directory(_)) => None,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let tokens = asked.engine.locks_on(path)?.into_iter().map(|(lock, _)| lock.token).collect();
+        Ok(State { tag, tokens })
+    })?;
+    if holds {
+        Ok(())
+    } else {
+        Err(Refusal::new(Kind::Precondition, "no list of the header If holds").into())
     }
-    Err(Refusal::new(Kind::Precondition, "no list of the header If holds").into())
 }

@@ -26,6 +26,9 @@ pub struct WebDavLimits {
     pub entries: usize,
     /// Files and directories of one `COPY`.
     pub copies: usize,
+    /// Third-party copies at once that come by several connections, each with a window of memory; others come by
+    /// one, whatever their clients wish.
+    pub copies_by_several: usize,
     /// Names on one page for browsers.
     pub page_names: usize,
     /// Ranges of one request.
@@ -44,6 +47,7 @@ impl Default for WebDavLimits {
             properties: 256,
             entries: 1_000_000,
             copies: 10_000,
+            copies_by_several: 8,
             page_names: 1_000,
             ranges: 1_024,
             computed_bytes: ByteCount::gib(64),

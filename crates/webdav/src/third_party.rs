@@ -28,6 +28,7 @@ use transfer::{AnyError, ReplyBody};
 use crate::address::here;
 use crate::answer::Answer;
 use crate::context::Asked;
+use crate::tree::refuse_unsupported;
 
 /// A marker comes at least this often; clients give up after 30 s without one, some earlier.
 const MARKER_EVERY: Wait = Wait::from_secs(4);
@@ -69,6 +70,7 @@ pub(crate) fn way(asked: &Asked) -> Result<Option<Way>, Refusal> {
 }
 
 pub(crate) async fn copy(asked: &Asked, way: Way) -> Answer {
+    refuse_unsupported(asked)?;
     let Some(client) = asked.context.copies.clone() else {
         let detail = "this server makes no third-party copies: see [third_party_copy] in its kist.toml";
         return Err(Refusal::new(Kind::Forbidden, detail).into());
@@ -195,7 +197,7 @@ impl Drop for AbortOnDrop {
 /// The answer of a copy that has begun: markers while `work` runs, then how it ended. If the client goes
 /// away,
 /// `work` is dropped.
-pub(crate) fn told<W>(asked: &Asked, about: String, progress: Progress, work: W) -> Response<ReplyBody>
+pub(crate) fn told<W>(asked: &Asked, progress: Progress, work: W) -> Response<ReplyBody>
 where
     W: Future<Output = Result<(), Failed>> + Send + 'static,
 {
@@ -218,7 +220,7 @@ where
             Ok(()) => Ending::Success,
             Err(Failed(ending)) => ending,
         };
-        tracing::debug!(%path, %about, %ending, "a third-party copy has ended");
+        tracing::debug!(%path, %ending, "a third-party copy has ended");
         let _ = lines.send(format!("{}{ending}", marker(&progress))).await;
     };
     let task = AbortOnDrop(tokio::spawn(job).abort_handle());

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use catalogue::Attributes;
 use entrance::{Kind, Refusal};
 use http::StatusCode;
-use http::header::{HeaderName, IF_MATCH, IF_UNMODIFIED_SINCE};
+use http::header::{HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use transfer::{RequestBody, next_bytes};
 
 use crate::address::{Target, destination};
@@ -44,12 +44,15 @@ pub(crate) async fn small_body(asked: &Asked, mut body: RequestBody) -> Result<B
 /// If there is one.
 pub(crate) fn refuse_unsupported(asked: &Asked) -> Result<(), Refusal> {
     let method = &asked.parts.method;
-    for name in [IF_MATCH, IF_UNMODIFIED_SINCE] {
+    for name in [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE] {
         if asked.parts.headers.contains_key(&name) {
-            return Err(Refusal::bad(format!(
-                "{name} is not supported with {method}: send the condition as If"
-            )));
+            return Err(Refusal::bad(format!("{name} is not supported with {method}")));
         }
+    }
+    if asked.conditions.names_tags() {
+        return Err(Refusal::bad(format!(
+            "an entity tag in If is not supported with {method}: only with PUT"
+        )));
     }
     Ok(())
 }
@@ -181,12 +184,16 @@ pub(crate) fn replacing<T>(
             }
             Ok(done)
         }
-        Err(failure) => {
-            if let Err(error) = asked.engine.rename(&aside, path, false) {
+        Err(failure) => match asked.engine.rename(&aside, path, false) {
+            Ok(()) => Err(failure),
+            Err(error) => {
                 tracing::error!(%path, %aside, %error, "what was to be replaced could not be put back");
+                let detail = format!(
+                    "it failed, and what was at {path} could not be put back: it is at {aside} ({error})"
+                );
+                Err(Refusal::new(Kind::Internal, detail).into())
             }
-            Err(failure)
-        }
+        },
     }
 }
 

@@ -13,6 +13,8 @@ const XML: &str = "http://www.w3.org/XML/1998/namespace";
 
 /// The deepest nesting that is read.
 const DEPTH_MAX: usize = 32;
+/// The longest name of a namespace, and of a language: each element has its own.
+const NAME_BYTES_MAX: usize = 1 << 10;
 /// Elements of one body.
 const ELEMENTS_MAX: usize = 4096;
 
@@ -31,6 +33,8 @@ pub(crate) enum XmlError {
     Depth,
     #[error("it has more than {ELEMENTS_MAX} elements")]
     Elements,
+    #[error("the name of a namespace or a language has more than {NAME_BYTES_MAX} bytes")]
+    Name,
     #[error("a prefix is not declared, or stands for no namespace")]
     Prefix,
     #[error("there is something behind its end, or nothing in it")]
@@ -227,6 +231,7 @@ fn add_text(open: &mut [Element], text: &str) -> Result<(), XmlError> {
 fn named(namespace: &ResolveResult<'_>) -> Result<String, XmlError> {
     match namespace {
         ResolveResult::Unbound => Ok(String::new()),
+        ResolveResult::Bound(namespace) if namespace.0.len() > NAME_BYTES_MAX => Err(XmlError::Name),
         ResolveResult::Bound(namespace) => Ok(namespace.0.to_owned()),
         ResolveResult::Unknown(_) => Err(XmlError::Prefix),
     }
@@ -249,6 +254,9 @@ fn language(start: &BytesStart<'_>, reader: &NsReader<&[u8]>) -> Result<Option<S
             return Err(XmlError::Prefix);
         }
         if is_language {
+            if attribute.value.len() > NAME_BYTES_MAX {
+                return Err(XmlError::Name);
+            }
             found = Some(attribute.value.into_owned());
         }
     }
@@ -278,6 +286,8 @@ mod tests {
 
     #[test]
     fn what_is_no_xml_or_too_much_is_refused() {
+        let long = format!("<a xmlns='{}'/>", "x".repeat(NAME_BYTES_MAX + 1));
+        let tongue = format!("<a xml:lang='{}'/>", "x".repeat(NAME_BYTES_MAX + 1));
         let deep = "<a>".repeat(DEPTH_MAX + 1);
         let wide = format!("<a>{}</a>", "<b/>".repeat(ELEMENTS_MAX));
         for (text, error) in [
@@ -291,6 +301,8 @@ mod tests {
             ("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", XmlError::DocumentType),
             ("<a>&b;</a>", XmlError::Entity),
             ("<?xml version='1.0' encoding='latin-1'?><a/>", XmlError::Encoding),
+            (long.as_str(), XmlError::Name),
+            (tongue.as_str(), XmlError::Name),
             (deep.as_str(), XmlError::Depth),
             (wide.as_str(), XmlError::Elements),
         ] {

@@ -40,21 +40,22 @@ impl<E: Namespace + Access + ?Sized> Namespace for Guarded<E> {
         parents: bool,
     ) -> Result<(), ArchiveError> {
         self.rule.may_make("mkdir", path)?;
-        self.rule.unlocked(path, Touch::New)?;
+        self.rule.unlocked_new(path)?;
         self.rule.own_up(&mut attributes);
         self.rule.done("mkdir", path, || self.engine.make_directory(path, attributes, class, parents))
     }
 
     fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError> {
         let what = format!("{from} to {to}");
-        self.unlocked_rename(from, to)?;
         if self.rule.is_admin() {
+            self.unlocked_rename(from, to)?;
             let renamed = self.rule.done("rename", what, || self.engine.rename(from, to, replace));
             return renamed.inspect(|()| self.rule.holding.locks.forget_tree(from));
         }
         self.rule.ledger.admit("rename")?;
         let renamed = until_unchanged(|| {
             let of = self.rule.may_rename("rename", from, to, replace)?;
+            self.unlocked_rename(from, to)?;
             self.engine.rename_entry(from, to, &of)
         });
         // What is refused was written down there.

@@ -14,8 +14,8 @@ impl<E: Trees + Access + ?Sized> Trees for Guarded<E> {
     /// lists in it say; those have the engine refuse it, unless they do not concern the caller.
     fn remove_tree(&self, path: &ArchivePath, how: RemoveTree) -> Result<TreeRemoval, ArchiveError> {
         let owner = self.rule.acting(&how.owner);
-        self.rule.unlocked(path, Touch::Tree)?;
         if self.rule.is_admin() {
+            self.rule.unlocked(path, Touch::Tree)?;
             let how = RemoveTree { owner, directory: None, with_lists: true };
             let removal = self.rule.done("remove-tree", path, || self.engine.remove_tree(path, how));
             return removal.inspect(|_| self.rule.holding.locks.forget_tree(path));
@@ -24,6 +24,7 @@ impl<E: Trees + Access + ?Sized> Trees for Guarded<E> {
         until_unchanged(|| {
             let rights = Rights::MODIFY | Rights::LIST;
             let seen = self.rule.may_current("remove-tree", rights, path)?;
+            self.rule.unlocked(path, Touch::Tree)?;
             let directory = match seen {
                 Some(Entry::Directory(directory)) => Some(directory),
                 Some(Entry::File(_)) => return Err(ArchiveError::NotADirectory(path.clone())),

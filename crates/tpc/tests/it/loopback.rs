@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tpc::{Client, Error, Settings};
+use tpc::{Client, Error, How, Settings};
 
 use crate::world::{PLAIN, drain, file};
 
@@ -52,7 +52,10 @@ async fn files_go_over_sockets() {
     assert_eq!(pull.length, Some(ByteCount(content.len() as u64)));
     assert!(drain(&mut pull).await.unwrap() == content);
     let body = Full::new(Bytes::from(content.clone()));
-    let push = client.push(&url, HeaderMap::new(), ByteCount(content.len() as u64), body).await.unwrap();
+    let push = client
+        .push(&url, HeaderMap::new(), ByteCount(content.len() as u64), How::Replace, body)
+        .await
+        .unwrap();
     assert_eq!(push.status, 201);
     assert!(taken.recv().await.unwrap() == content);
 }

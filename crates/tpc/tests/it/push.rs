@@ -13,7 +13,7 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame};
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, Sleep, sleep};
-use tpc::{Error, LowestRate, Push};
+use tpc::{Error, How, LowestRate, Push};
 
 use crate::world::{SERVER, URL, World, headers};
 
@@ -51,7 +51,31 @@ impl Body for Pieces {
 async fn send(world: &Arc<World>, bytes: &'static [u8]) -> Result<Push, Error> {
     let body = Full::new(Bytes::from_static(bytes));
     let given = headers(&[("authorization", "Bearer t")]);
-    world.client(|_| {}).push(URL, given, ByteCount(bytes.len() as u64), body).await
+    world.client(|_| {}).push(URL, given, ByteCount(bytes.len() as u64), How::Replace, body).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_must_be_new_says_so_and_a_look_sends_no_framing_of_the_client() {
+    let world = World::new();
+    world.serve(SERVER, |mut visit| async move {
+        let head = visit.head().await;
+        let answer = if head.starts_with("HEAD ") { "404 Not Found" } else { "412 Precondition Failed" };
+        visit.say(format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n")).await;
+    });
+    let client = world.client(|_| {});
+    let given = headers(&[("content-length", "99"), ("if-none-match", "x"), ("range", "bytes=0-1")]);
+    assert_eq!(client.head(URL, &given).await.err(), Some(Error::Status(404)));
+    let body = Full::new(Bytes::from_static(b"hello\n"));
+    let pushed = client.push(URL, given, ByteCount(6), How::OnlyNew, body).await;
+    assert_eq!(pushed.err(), Some(Error::Status(412)));
+    let heads = world.heads();
+    for foreign in ["Content-Length", "If-None-Match", "Range"] {
+        assert!(!heads[0].contains(foreign), "{heads:?}");
+    }
+    assert!(
+        heads[1].contains("If-None-Match: *\r\n") && heads[1].contains("Content-Length: 6\r\n"),
+        "{heads:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +189,7 @@ async fn only_a_whole_file_is_sent() {
             }
         });
         let body = Pieces::new(pieces, Duration::ZERO);
-        let sent = world.client(|_| {}).push(URL, HeaderMap::new(), ByteCount(6), body).await;
+        let sent = world.client(|_| {}).push(URL, HeaderMap::new(), ByteCount(6), How::Replace, body).await;
         assert_eq!(sent, Err(Error::Source), "{pieces:?}");
     }
 }
@@ -193,7 +217,7 @@ async fn nobody_is_waited_for_without_an_end() {
     let rate = LowestRate { bytes: ByteCount(1000), window: Duration::from_secs(10) };
     let client = slow.client(|settings| settings.timeouts.lowest = rate);
     let body = Pieces::new(&[Some(1 << 20); 4], Duration::ZERO);
-    let sent = client.push(URL, HeaderMap::new(), ByteCount(bytes), body).await;
+    let sent = client.push(URL, HeaderMap::new(), ByteCount(bytes), How::Replace, body).await;
     assert_eq!(sent, Err(Error::Slow { bytes: ByteCount(1000), seconds: 10 }));
     assert_eq!(client.connections(), 0);
     // Our own slowness is not the server's.
@@ -207,7 +231,7 @@ async fn nobody_is_waited_for_without_an_end() {
     });
     let client = patient.client(|settings| settings.timeouts.lowest = rate);
     let body = Pieces::new(&[Some(1); 6], Duration::from_secs(100));
-    assert!(client.push(URL, HeaderMap::new(), ByteCount(6), body).await.is_ok());
+    assert!(client.push(URL, HeaderMap::new(), ByteCount(6), How::Replace, body).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +251,7 @@ async fn a_copy_that_is_dropped_leaves_no_connection() {
     });
     let client = world.client(|_| {});
     let body = Pieces::new(&[Some(10); 10], Duration::from_secs(10));
-    let push = client.push(URL, HeaderMap::new(), ByteCount(100), body);
+    let push = client.push(URL, HeaderMap::new(), ByteCount(100), How::Replace, body);
     assert!(tokio::time::timeout(Duration::from_secs(35), push).await.is_err());
     sleep(Duration::from_secs(1)).await;
     assert_eq!(

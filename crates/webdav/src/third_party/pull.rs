@@ -10,7 +10,7 @@ use bytes::Bytes;
 use entrance::{Kind, Refusal};
 use http::HeaderMap;
 use tpc::{Checksums, Client, Digests, PullBody, Want};
-use transfer::{Reply, Sink, Source};
+use transfer::{Beside, Hasher, Reply, Sink, Source};
 
 use super::{Failed, Progress, Wishes, compare, told};
 use crate::answer::{Answer, Failure};
@@ -45,8 +45,7 @@ pub(super) async fn pull(asked: &Asked, client: Arc<Client>, source: String, wis
     let progress = Progress::default();
     let job =
         Job { asked: asked.clone(), client, source, wishes, options, announced, progress: progress.clone() };
-    let about = format!("from {}", job.source);
-    Ok(told(asked, about, progress, job.run()))
+    Ok(told(asked, progress, job.run()))
 }
 
 /// The headers that say what the file is; the type of the request's own body is not its.
@@ -69,7 +68,11 @@ struct Job {
 impl Job {
     async fn run(self) -> Result<(), Failed> {
         let Job { asked, client, source, wishes, mut options, announced, progress } = self;
-        let want = Want { streams: wishes.streams, checksums: true };
+        // The place first: what comes from there takes memory.
+        let place = asked.context.transfers.admit(&asked.holder()).await.map_err(Refusal::from)?;
+        let several = asked.context.several.clone().try_acquire_owned().ok().filter(|_| wishes.streams > 1);
+        let streams = if several.is_some() { wishes.streams } else { 1 };
+        let want = Want { streams, checksums: true };
         let pulled = client.pull(&source, wishes.headers, want).await?;
         options.length = pulled.length;
         let source = Fetched {
@@ -82,7 +85,10 @@ impl Job {
         let job = asked.clone();
         let begin = move || -> Result<Receiving, Stopped> {
             let upload = job.engine.begin_put(&job.target.path, options).map_err(Stopped::engine)?;
-            Ok(Receiving { upload, ours: StreamChecksums::of(b""), announced })
+            let md5 = announced
+                .md5
+                .map(|_| Beside::start(Hasher::new(true, false, []), job.context.transfers.md5()));
+            Ok(Receiving { upload, ours: StreamChecksums::of(b""), md5: md5.transpose()?, announced })
         };
         let finish = move |receiving: Receiving, theirs: Digests, reply: Reply<PutDone, Stopped>| {
             receiving.finish(&theirs, must_verify, reply);
@@ -90,7 +96,7 @@ impl Job {
         asked
             .context
             .transfers
-            .receive(&asked.holder(), source, begin, finish)
+            .receive_in(place, source, begin, finish)
             .await
             .map_err(|Stopped(failed)| failed)?;
         Ok(())
@@ -152,12 +158,17 @@ impl Source for Fetched {
 struct Receiving {
     upload: Box<dyn Upload>,
     ours: StreamChecksums,
+    /// If the client announced one.
+    md5: Option<Beside>,
     announced: Announced,
 }
 
 impl Sink<Stopped> for Receiving {
     fn write(&mut self, bytes: &Bytes) -> Result<(), Stopped> {
         self.ours = self.ours.extend(bytes);
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes)?;
+        }
         Sink::<Stopped>::write(&mut self.upload, bytes)
     }
 
@@ -169,9 +180,9 @@ impl Sink<Stopped> for Receiving {
 impl Receiving {
     /// Gives the file its name, if it is the one that the other server has.
     fn finish(self, theirs: &Digests, must_verify: bool, reply: Reply<PutDone, Stopped>) {
-        let Receiving { upload, ours, announced } = self;
+        let Receiving { upload, ours, md5, announced } = self;
         // What the client says that it is counts as a check as well.
-        let is_announced = announced.adler32.is_some() || announced.crc32c.is_some();
+        let is_announced = announced != Announced::default();
         if let Err(failed) = compare(theirs, ours.adler32, ours.crc32c, must_verify && !is_announced) {
             return reply(Err(Stopped(failed)));
         }
@@ -179,6 +190,14 @@ impl Receiving {
             return reply(Err(Stopped(Failed::because(
                 "checksum mismatch: the file has another crc32c than was announced",
             ))));
+        }
+        match md5.map(Beside::finish).transpose() {
+            Ok(sums) if sums.as_ref().and_then(|sums| sums.md5) == announced.md5 => {}
+            Ok(_) => {
+                let why = "checksum mismatch: the file has another md5 than was announced";
+                return reply(Err(Stopped(Failed::because(why))));
+            }
+            Err(fault) => return reply(Err(fault.into())),
         }
         upload.finish_then(Box::new(move |done| reply(done.map_err(Stopped::engine))));
     }

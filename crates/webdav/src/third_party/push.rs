@@ -12,7 +12,7 @@ use bytes::Bytes;
 use entrance::{Call, Refusal};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, SizeHint};
-use tpc::Client;
+use tpc::{Client, How};
 use transfer::{AnyError, Content, Fault, Opened, ReplyBody};
 
 use super::{Failed, Progress, Wishes, compare, told};
@@ -36,8 +36,7 @@ pub(super) async fn push(asked: &Asked, client: Arc<Client>, to: String, wishes:
     };
     let progress = Progress::default();
     let body = Counted { body, progress: progress.clone() };
-    let about = format!("to {to}");
-    Ok(told(asked, about, progress, run(client, to, wishes, stat, body)))
+    Ok(told(asked, progress, run(client, to, wishes, stat, body)))
 }
 
 async fn run(
@@ -54,7 +53,8 @@ async fn run(
             Err(error) => return Err(error.into()),
         }
     }
-    let pushed = client.push(&to, wishes.headers.clone(), ByteCount(stat.size.0), body).await?;
+    let how = if wishes.overwrite { How::Replace } else { How::OnlyNew };
+    let pushed = client.push(&to, wishes.headers.clone(), ByteCount(stat.size.0), how, body).await?;
     let sums = stat.checksums.stream;
     let mut theirs = pushed.digests;
     if theirs.adler32.is_none() && theirs.crc32c.is_none() {
