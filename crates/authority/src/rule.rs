@@ -161,8 +161,8 @@ impl<E: ?Sized> Rule<E> {
 }
 
 impl<E: Access + ?Sized> Rule<E> {
-    /// That no lock stands in the way of a change, but those of the caller whose tokens come with it. To be asked
-    /// when the caller is known to have the right: who has not learns nothing of locks.
+    /// That no lock stands in the way of a change, but those of the caller whose tokens come with it. To be
+    /// asked when the caller is known to have the right: who has not learns nothing of locks.
     pub(crate) fn unlocked(&self, path: &ArchivePath, touch: Touch) -> Result<(), ArchiveError> {
         let Holding { locks, tokens } = &self.holding;
         if locks.is_empty() {
@@ -180,8 +180,8 @@ impl<E: Access + ?Sized> Rule<E> {
         locks.admit(path, touch, held, &reaches, self.ledger.steady())
     }
 
-    /// The same for a name that is new, with the directories that are made for it: it changes the nearest directory
-    /// that is there.
+    /// The same for a name that is new, with the directories that are made for it: it changes the nearest
+    /// directory that is there.
     pub(crate) fn unlocked_new(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
         if self.holding.locks.is_empty() {
             return Ok(());

@@ -52,7 +52,8 @@ impl<B> Incoming<B> {
 
 /// Stores a body: `begin` opens what takes it, `finish` makes it durable; both on a thread that may block.
 ///
-/// `length`: of the body, if it is known. A small one is gathered before `begin`, so that the thread is needed
+/// `length`: of the body, if it is known. A small one is gathered before `begin`, so that the thread is
+/// needed
 /// only for a moment, unless the client `asks_first` (`Expect: 100-continue`): that saves the sending of what
 /// is refused.
 ///

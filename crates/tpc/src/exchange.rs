@@ -39,10 +39,10 @@ const OWN: [HeaderName; 13] = [
     UPGRADE,
 ];
 
-/// What another server than the one that the client of the copy named gets of its headers, behind a redirect: no
-/// credential is among them, whatever it is called. XRootD, dCache and StoRM keep `Authorization` back likewise
-/// (libcurl since 7.58 unless a site asks for more, `http.auth tpc fcreds`). Servers that redirect to data servers put
-/// what those need into the URL. Beside these go the headers that this crate sets.
+/// What another server than the one that the client of the copy named gets of its headers, behind a redirect:
+/// no credential is among them, whatever it is called. XRootD, dCache and StoRM keep `Authorization` back
+/// likewise (libcurl since 7.58 unless a site asks for more, `http.auth tpc fcreds`). Servers that redirect
+/// to data servers put what those need into the URL. Beside these go the headers that this crate sets.
 const HARMLESS: [HeaderName; 9] = [
     ACCEPT,
     CONTENT_LENGTH,

@@ -103,7 +103,8 @@ pub(crate) fn refused(failure: Failure, asked: &HeaderMap, is_head: bool) -> Res
     let mut response = match failure {
         Failure::Condition { status, name, inner } => {
             let body = format!(
-                "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:{name}>{inner}</D:{name}></D:error>\n"
+                "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\">\
+                 <D:{name}>{inner}</D:{name}></D:error>\n"
             );
             with_body(status, XML_TYPE, body)
         }

@@ -93,8 +93,9 @@ fn clone_if_free(
     })
 }
 
-/// Copies a directory, and all in it if it `is_deep`, under another name first: what others put at the name that it
-/// is to get is theirs, and nothing but the copy is removed if something fails. `place` gives it its name.
+/// Copies a directory, and all in it if it `is_deep`, under another name first: what others put at the name
+/// that it is to get is theirs, and nothing but the copy is removed if something fails. `place` gives it its
+/// name.
 fn copy_tree(
     asked: &Asked,
     from: &ArchivePath,

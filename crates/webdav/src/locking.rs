@@ -169,7 +169,8 @@ mod tests {
     fn lock_bodies_are_read() {
         let read = |text: &'static str| lock_info(&Bytes::from_static(text.as_bytes()));
         let good = read(
-            "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype>\
+            "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/>\
+             </D:locktype>\
              <D:owner><D:href>me</D:href></D:owner></D:lockinfo>",
         );
         let note = "<href xmlns=\"DAV:\">me</href>".to_owned();
@@ -177,7 +178,8 @@ mod tests {
         for bad in [
             "",
             "<lockinfo/>",
-            "<lockinfo xmlns='DAV:'><lockscope><shared/><exclusive/></lockscope><locktype><write/></locktype></lockinfo>",
+            "<lockinfo xmlns='DAV:'><lockscope><shared/><exclusive/></lockscope><locktype><write/></locktype>\
+             </lockinfo>",
             "<lockinfo xmlns='DAV:'><lockscope><shared/></lockscope><locktype><read/></locktype></lockinfo>",
         ] {
             assert!(read(bad).is_err(), "{bad}");

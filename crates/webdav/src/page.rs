@@ -102,7 +102,8 @@ fn size(bytes: ByteCount) -> String {
 
 fn begin(title: &str) -> String {
     format!(
-        "<!DOCTYPE html>\n<html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
+        "<!DOCTYPE html>\n<html lang=en><meta charset=utf-8>\
+         <meta name=viewport content=\"width=device-width\">\
          <title>{}</title><style>{STYLE}</style>\n",
         escaped(title)
     )

@@ -172,7 +172,8 @@ pub(crate) fn active_locks(locks: &[(Lock, Duration)]) -> String {
             out.push_str(&format!("<D:owner>{}</D:owner>", lock.note));
         }
         out.push_str(&format!(
-            "<D:timeout>Second-{}</D:timeout><D:locktoken><D:href>{}</D:href></D:locktoken><D:lockroot><D:href>\
+            "<D:timeout>Second-{}</D:timeout><D:locktoken><D:href>{}</D:href></D:locktoken><D:lockroot>\
+             <D:href>\
              {}</D:href></D:lockroot></D:activelock>",
             left.as_secs().max(1),
             escaped(&lock.token),
@@ -369,7 +370,8 @@ mod tests {
             out,
             "<D:propstat><D:prop><D:displayname>a&amp;b</D:displayname><p xmlns=\"urn:x\" xml:lang=\"en\"><q \
              xmlns=\"\"/></p></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat><D:propstat><D:prop>\
-             <D:getetag/><o xmlns=\"urn:x\"/></D:prop><D:status>HTTP/1.1 404 Not Found</D:status></D:propstat>"
+             <D:getetag/><o xmlns=\"urn:x\"/></D:prop><D:status>HTTP/1.1 404 Not Found</D:status>\
+             </D:propstat>"
         );
     }
 }

@@ -98,7 +98,8 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn run(mut self, stat: Stat, depth: Depth, out: &mut Out) -> Result<(), Gone> {
-        out.push("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" xmlns:K=\"urn:kist\">\n")?;
+        out.push("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n")?;
+        out.push("<D:multistatus xmlns:D=\"DAV:\" xmlns:K=\"urn:kist\">\n")?;
         let first = Resource::of_stat(stat);
         let mut waiting = Vec::new();
         if first.is_directory && depth != Depth::Zero {

@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn the_last_change_of_a_property_counts() {
-        let body = "<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><a>1</a><b>2</b></D:prop></D:set><D:remove>\
+        let body = "<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><a>1</a><b>2</b></D:prop></D:set>\
+                    <D:remove>\
                     <D:prop><a/></D:prop></D:remove><D:set><D:prop><c xml:lang='en'>3</c></D:prop></D:set>\
                     </D:propertyupdate>";
         let read = changes(&Bytes::from_static(body.as_bytes()), 3).unwrap();

@@ -154,7 +154,8 @@ fn begin(
     Ok(Receiving { upload, announced, beside, has_demand })
 }
 
-/// Entity tags of the header `If` hold for what is there now; it must be there still when the file gets its name.
+/// Entity tags of the header `If` hold for what is there now; it must be there still when the file gets its
+/// name.
 fn keep_to_tags(asked: &Asked, options: &mut PutOptions) -> Result<(), Refusal> {
     let there = match asked.engine.stat(&asked.target.path) {
         Ok(Stat::File(stat)) => Some(stat.file),

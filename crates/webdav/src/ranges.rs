@@ -80,7 +80,7 @@ pub(crate) async fn send(asked: &Asked, stat: FileStat, parts: Several) -> Answe
         for ((offset, length), head) in parts.into_iter().zip(heads) {
             out.push(&head)?;
             let failed = |error: ArchiveError| {
-                tracing::error!(path = %asked.target.path, %error, "an answer with several ranges was broken off");
+                tracing::error!(path = %asked.target.path, %error, "an answer with ranges was broken off");
                 Gone
             };
             let who = &asked.call.principal.name;

@@ -26,8 +26,8 @@ pub struct WebDavLimits {
     pub entries: usize,
     /// Files and directories of one `COPY`.
     pub copies: usize,
-    /// Third-party copies at once that come by several connections, each with a window of memory; others come by
-    /// one, whatever their clients wish.
+    /// Third-party copies at once that come by several connections, each with a window of memory; others come
+    /// by one, whatever their clients wish.
     pub copies_by_several: usize,
     /// Names on one page for browsers.
     pub page_names: usize,

@@ -125,8 +125,8 @@ impl Wishes {
         // Credentials are not delegated: the client sends what the other server wants in a TransferHeader.
         if word("credential")?.is_some_and(|credential| !credential.eq_ignore_ascii_case("none")) {
             return Err(Refusal::bad(
-                "no credential is delegated to this server: send Credential: none, and what the other server wants \
-                 in TransferHeaderAuthorization",
+                "no credential is delegated to this server: send Credential: none, and what the other server \
+                 wants in TransferHeaderAuthorization",
             ));
         }
         if let Some(tag) = word("scitag")?
@@ -279,7 +279,8 @@ pub(crate) fn compare(
     }
     if must_verify && theirs.adler32.is_none() && theirs.crc32c.is_none() {
         return Err(Failed::because(
-            "the other server tells neither adler32 nor crc32c of the file, and RequireChecksumVerification is not false",
+            "the other server tells neither adler32 nor crc32c of the file, and \
+             RequireChecksumVerification is not false",
         ));
     }
     Ok(())

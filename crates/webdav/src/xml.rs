@@ -271,7 +271,8 @@ mod tests {
     #[test]
     fn names_are_resolved_and_what_is_in_them_comes_back() {
         let root = parse(
-            b"<?xml version='1.0' encoding='UTF-8'?><a:x xmlns:a='DAV:' xml:lang='de'><y xmlns='urn:1'>1 &lt; 2&#33;<z/></y>\
+            b"<?xml version='1.0' encoding='UTF-8'?><a:x xmlns:a='DAV:' xml:lang='de'><y xmlns='urn:1'>1 &lt; 2\
+              &#33;<z/></y>\
               <plain/></a:x>\n",
         )
         .unwrap();
@@ -315,7 +316,11 @@ mod tests {
         #[test]
         fn any_text_is_escaped(text in "\\PC{0,40}") {
             let read = parse(format!("<a>{}</a>", escaped(&text)).as_bytes()).unwrap();
-            let inner: String = read.children.iter().map(|node| match node { Node::Text(t) => t.clone(), Node::Element(_) => String::new() }).collect();
+            let text_of = |node: &Node| match node {
+                Node::Text(text) => text.clone(),
+                Node::Element(_) => String::new(),
+            };
+            let inner: String = read.children.iter().map(text_of).collect();
             prop_assert_eq!(inner, text);
         }
 
