@@ -271,8 +271,8 @@ mod tests {
     #[test]
     fn names_are_resolved_and_what_is_in_them_comes_back() {
         let root = parse(
-            b"<?xml version='1.0' encoding='UTF-8'?><a:x xmlns:a='DAV:' xml:lang='de'><y xmlns='urn:1'>1 &lt; 2\
-              &#33;<z/></y>\
+            b"<?xml version='1.0' encoding='UTF-8'?><a:x xmlns:a='DAV:' xml:lang='de'><y xmlns='urn:1'>1 \
+              &lt; 2&#33;<z/></y>\
               <plain/></a:x>\n",
         )
         .unwrap();
