@@ -65,7 +65,10 @@ impl<E: ?Sized> Guarded<E> {
 impl<E: Access + ?Sized> Guarded<E> {
     /// Whether the caller may see what has this path now, or how it stands. What is no path names nothing.
     fn is_visible(&self, path: &str) -> Result<bool, ArchiveError> {
-        let Ok(path) = ArchivePath::new(path) else { return Ok(true) };
+        // A deleted file, which has no path any more, or what a client wrote.
+        let Ok(path) = ArchivePath::collapsed(path) else {
+            return Ok(!self.rule.ledger.caller.is_bounded());
+        };
         Ok(self.rule.has(Rights::STAT, &path)? || self.rule.has(Rights::POLL, &path)?)
     }
 

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use archive::{
-    About, AccessChain, ArchiveError, CallProgress, Cause, EvictDone, RequestFile, RequestInfo,
-    RequestOutlook, Selection, StageOptions,
+    About, AccessChain, ArchiveError, CallProgress, Cause, EvictDone, PathLocality, PathRequest, PathState,
+    PathSubmission, RequestFile, RequestInfo, RequestOutlook, Selection, StageOptions, SubmittedPath,
 };
 use base::{
     ArchivePath, Blake3, ByteCount, Clock, DirId, Duration, FileId, ManualClock, RequestId, Timestamp,
 };
-use catalogue::{DirectoryOwner, Entry, ItemState, RequestRecord, RequestState};
+use catalogue::{DirectoryOwner, Entry, ItemState, PathRefusal, RequestRecord, RequestState};
 use identity::{Caller, Capability, CertificateMapping, How, Issuer, MacaroonError, MacaroonRequest, Rights};
 use journal::{AuditLine, Outcome};
 use threads::Mutex;
@@ -21,7 +21,7 @@ use threads::Mutex;
 use crate::authority::{Authority, AuthoritySettings, Identities, Refusing};
 use crate::guard::Guard;
 use crate::keyring::KeyRequest;
-use crate::roles::{Access, Staging};
+use crate::roles::{Access, PathRequests, Staging};
 use crate::rule::{Holding, Putting, Rule};
 use crate::{Audit, read_audit};
 
@@ -408,7 +408,35 @@ impl Staging for Shelf {
     }
 
     fn request_outlook(&self, _: RequestId) -> Result<RequestOutlook, ArchiveError> {
-        unreachable!("nobody asks when")
+        Ok(RequestOutlook::default())
+    }
+}
+
+impl PathRequests for Shelf {
+    fn stage_paths(&self, _: PathSubmission) -> Result<RequestId, ArchiveError> {
+        unreachable!("nobody stages")
+    }
+
+    fn path_request(&self, request: RequestId) -> Result<PathRequest, ArchiveError> {
+        let of_text = |text: &String| (text.clone(), PathState::Refused(PathRefusal::NotAllowed));
+        let paths = self.requests[&request.0].1.iter().map(of_text).collect();
+        Ok(PathRequest { info: self.request(request)?, paths })
+    }
+
+    fn cancel_paths(&self, _: RequestId, _: &[SubmittedPath]) -> Result<(), ArchiveError> {
+        unreachable!("nobody cancels paths")
+    }
+
+    fn release_paths(&self, _: RequestId, _: &[SubmittedPath]) -> Result<(), ArchiveError> {
+        unreachable!("nobody gives back")
+    }
+
+    fn delete_request(&self, _: RequestId) -> Result<(), ArchiveError> {
+        unreachable!("nobody deletes")
+    }
+
+    fn localities(&self, _: &[ArchivePath]) -> Result<Vec<PathLocality>, ArchiveError> {
+        unreachable!("nobody asks where")
     }
 }
 
@@ -421,8 +449,7 @@ fn bounded(caller: Caller, bound: &str) -> Caller {
 
 fn rule(shelf: &Arc<Shelf>, caller: Caller) -> Rule<Shelf> {
     let ledger = Authority::default().ledger(&Arc::new(caller), None);
-    let holding = Holding { locks: Arc::default(), tokens: Vec::new() };
-    Rule { engine: shelf.clone(), ledger, holding }
+    Rule { engine: shelf.clone(), ledger, holding: Holding::default() }
 }
 
 #[test]
@@ -522,6 +549,32 @@ fn requests_are_changed_where_the_macaroon_is_for() {
     assert_eq!(as_anna(None).requests(None, 10).unwrap().len(), 3);
     assert!(as_anna(Some("tsp:/a")).requests(None, 10).unwrap().is_empty());
     assert_eq!(*shelf.cancelled.lock().unwrap(), [1, 2, 3, 1, 1, 2, 3]);
+    let explains =
+        |bound: Option<&str>, id: u64| as_anna(bound).explain(&About::Request(RequestId(id))).is_ok();
+    assert_eq!(all(&explains, None), [true, true, true, false]);
+    assert_eq!(all(&explains, Some("tsp:/a")), [true, false, false, false], "what waits is named");
+    let foretells = |bound: Option<&str>, id: u64| as_anna(bound).request_outlook(RequestId(id)).is_ok();
+    assert_eq!(all(&foretells, Some("tsp:/a")), [true, false, false, false], "it is of all files");
+}
+
+/// Found by a reader: by a macaroon for one directory all paths of its asker's requests were told.
+#[test]
+fn of_a_request_a_macaroon_tells_the_paths_that_it_is_for() {
+    let mut shelf = Shelf::default().with("/", "", &[]).with("/a/", "bert", &[]);
+    let texts = ["/a/1", "/b/2", "//a//3", "//b//4", "b/../a/5"].map(str::to_owned).to_vec();
+    shelf.requests.insert(1, ("anna".to_owned(), texts));
+    let guard = Guard::new(Arc::default(), Arc::new(shelf));
+    let paths = |caller: Caller| {
+        let found = guard.enter(&Arc::new(caller)).path_request(RequestId(1)).unwrap();
+        found.paths.into_iter().map(|(text, _)| text).collect::<Vec<_>>()
+    };
+    let anna = || Caller::named("anna", []);
+    assert_eq!(paths(anna()).len(), 5, "the asker hears of each, also of those that may not be staged");
+    assert_eq!(paths(bounded(anna(), "tsp:/a")), ["/a/1", "//a//3"]);
+    let visible = guard.enter(&Arc::new(bounded(anna(), "tsp:/a")));
+    for from in 3..5 {
+        assert_eq!(visible.request_files(RequestId(1), from, 1).unwrap().0, [], "{from}");
+    }
 }
 
 #[test]

@@ -78,10 +78,18 @@ impl<E: ?Sized> Rule<E> {
     /// Whether the caveats of a macaroon, if it is one, leave these rights to what has or had a path. What
     /// has none any more was removed, and nothing comes of it.
     pub(crate) fn bounds_leave(&self, rights: Rights, path: &str) -> bool {
-        let (Some(bounds), Ok(path)) = (&self.ledger.caller.bounds, ArchivePath::new(path)) else {
+        let (Some(bounds), Ok(path)) = (&self.ledger.caller.bounds, ArchivePath::collapsed(path)) else {
             return true;
         };
         bounds.iter().any(|one| one.rights.contains(rights) && one.covers(&path, Target::File))
+    }
+
+    /// The same of a path as a client wrote it. A text that is no path is nowhere that a macaroon is for.
+    pub(crate) fn bounds_leave_text(&self, rights: Rights, text: &str) -> bool {
+        match ArchivePath::collapsed(text) {
+            Ok(path) => self.bounds_leave(rights, path.as_str()),
+            Err(_) => !self.ledger.caller.is_bounded(),
+        }
     }
 
     pub(crate) fn owns(&self, info: &RequestInfo, looks: bool) -> bool {
@@ -431,17 +439,29 @@ impl<E: Staging + ?Sized> Rule<E> {
     /// Whether all files of a request are where a macaroon leaves the right to it; to look at a request the
     /// first one is enough, since its other files are only shown where they may be seen.
     fn is_within_bounds(&self, request: RequestId, looks: bool) -> Result<bool, ArchiveError> {
+        if looks {
+            self.files_within(request, Rights::POLL, true)
+        } else {
+            self.files_within(request, Rights::STAGE, false)
+        }
+    }
+
+    fn files_within(
+        &self,
+        request: RequestId,
+        wanted: Rights,
+        is_first_enough: bool,
+    ) -> Result<bool, ArchiveError> {
         if !self.ledger.caller.is_bounded() {
             return Ok(true);
         }
-        let wanted = if looks { Rights::POLL } else { Rights::STAGE };
-        let (mut from, limit) = (0, if looks { 1 } else { BOUND_FILES });
+        let (mut from, limit) = (0, if is_first_enough { 1 } else { BOUND_FILES });
         loop {
             let (files, next) = self.engine.request_files(request, from, limit)?;
             if !files.iter().all(|file| self.bounds_leave(wanted, &file.path)) {
                 return Ok(false);
             }
-            match next.filter(|_| !looks) {
+            match next.filter(|_| !is_first_enough) {
                 Some(next) => from = next,
                 None => return Ok(true),
             }
@@ -459,6 +479,16 @@ impl<E: Staging + ?Sized> Rule<E> {
         if self.owns(&info, looks) && self.is_within_bounds(request, looks)? {
             return Ok(info);
         }
+        self.not_own(verb, request)
+    }
+
+    /// The same, to be told what is true of all its files together: each has to be where a macaroon is for.
+    pub(crate) fn own_whole(&self, verb: &'static str, request: RequestId) -> Result<(), ArchiveError> {
+        self.own(verb, request, true)?;
+        if self.files_within(request, Rights::POLL, false)? { Ok(()) } else { self.not_own(verb, request) }
+    }
+
+    fn not_own<T>(&self, verb: &'static str, request: RequestId) -> Result<T, ArchiveError> {
         self.ledger.write(verb, &format!("request {request}"), Outcome::Refused, "it is somebody else's");
         Err(ArchiveError::NoSuchRequest(request))
     }

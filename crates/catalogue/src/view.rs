@@ -478,6 +478,14 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Until when a request holds a file in the pool; `None`: it does not.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn pin(&self, file: FileId, holder: RequestId) -> Result<Option<Timestamp>, ReadError> {
+        self.get(Table::Pin, &key::pin(file, holder))
+    }
+
     /// A request.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde::Serialize;
 use tokio::task::spawn_blocking;
-use transfer::{Fault, Places, ReplyBody, Replying, RequestBody, Service, Transfers};
+use transfer::{Fault, Place, Places, ReplyBody, Replying, RequestBody, Service, Transfers};
 
 use crate::address::{Address, endpoint};
 use crate::body::{self, WholeBody, calm, is_json};
@@ -37,6 +37,7 @@ pub fn service(guard: Guard<dyn Engine>, transfers: Transfers, settings: TapeRes
     let door = Arc::new(Door {
         calls: Places::new(settings.limits.calls),
         bodies: Places::new(settings.limits.bodies_large_at_once),
+        replies: Places::new(settings.limits.replies_large_at_once),
         guard,
         transfers,
         settings,
@@ -56,6 +57,8 @@ struct Door {
     calls: Places,
     /// Allowance for large bodies.
     bodies: Places,
+    /// Allowance for large replies, until the last byte of each is sent.
+    replies: Places,
 }
 
 impl Door {
@@ -159,11 +162,11 @@ impl Door {
     }
 
     async fn poll(self: &Arc<Self>, id: RequestId, call: &Arc<Call>) -> Result<Response<ReplyBody>, Refusal> {
-        let bytes = self.on_engine(call, None, move |engine| {
+        self.reply_of_engine(call, None, move |engine| {
             let found: PathRequest = engine.path_request(id)?;
             written(&Progress::new(&found))
-        });
-        Ok(of_json(StatusCode::OK, bytes.await?))
+        })
+        .await
     }
 
     /// Of a request that there is not, nothing is held, so that there is nothing to refuse: `gfal-evict`
@@ -194,7 +197,7 @@ impl Door {
         call: &Arc<Call>,
     ) -> Result<Response<ReplyBody>, Refusal> {
         let (paths, _, body) = self.paths(parts, body, call).await?;
-        let bytes = self.on_engine(call, Some(body), move |engine| {
+        self.reply_of_engine(call, Some(body), move |engine| {
             let asked: Vec<ArchivePath> =
                 paths.iter().filter_map(|path| path.path.as_ref().ok().cloned()).collect();
             let mut found = engine.localities(&asked)?.into_iter();
@@ -205,8 +208,8 @@ impl Door {
             let texts = paths.iter().map(|path| path.text.as_str());
             let told: Vec<_> = texts.zip(found).map(|(path, found)| Located::new(path, found)).collect();
             written(&told)
-        });
-        Ok(of_json(StatusCode::OK, bytes.await?))
+        })
+        .await
     }
 
     /// As [`Door::paths`], of a call that must not leave out any.
@@ -258,19 +261,65 @@ impl Door {
         .await
     }
 
+    /// Calls the engine for a reply that may be large. The reply counts against its caller's allowance until
+    /// its last byte is sent; the call keeps its place until a large one has a place of its own.
+    async fn reply_of_engine(
+        &self,
+        call: &Arc<Call>,
+        held: Option<WholeBody>,
+        work: impl FnOnce(&dyn PathRequests) -> Result<Vec<u8>, Refusal> + Send + 'static,
+    ) -> Result<Response<ReplyBody>, Refusal> {
+        let engine = self.guard.enter_from(&call.principal, call.peer);
+        let (bytes, place_of_call) = self
+            .block_placed(call, move || {
+                let _held = held;
+                work(&*engine)
+            })
+            .await?;
+        let place = match bytes.len() > self.settings.limits.reply_small_bytes {
+            true => Some(self.transfers.admit_to(&self.replies, &call.holder(), 1).await?),
+            false => None,
+        };
+        drop(place_of_call);
+        let reply = SentReply { bytes, _place: place, _call: call.clone() };
+        Ok(of_json(StatusCode::OK, Bytes::from_owner(reply)))
+    }
+
     async fn block<T: Send + 'static>(
         &self,
         call: &Arc<Call>,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
+        Ok(self.block_placed(call, work).await?.0)
+    }
+
+    /// Gives the place of the call too.
+    async fn block_placed<T: Send + 'static>(
+        &self,
+        call: &Arc<Call>,
+        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<(T, Place), Refusal> {
         let place = self.transfers.admit_to(&self.calls, &calm(call), 1).await?;
         // The call counts against its caller's allowance until it ends, also if its client goes away.
         let call = call.clone();
         let outcome = spawn_blocking(move || {
-            let _until_it_ends = (place, call);
-            work()
+            let _until_it_ends = call;
+            work().map(|done| (done, place))
         });
         outcome.await.map_err(|_| Refusal::from(Fault::Lost))?
+    }
+}
+
+/// The bytes of a reply, with what they take until nothing of them waits to be sent.
+struct SentReply {
+    bytes: Vec<u8>,
+    _place: Option<Place>,
+    _call: Arc<Call>,
+}
+
+impl AsRef<[u8]> for SentReply {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -279,13 +328,12 @@ fn known(id: Option<RequestId>) -> Result<RequestId, Refusal> {
     id.ok_or_else(|| Refusal::new(Kind::NotFound, "there is no such request"))
 }
 
-fn written<T: Serialize>(value: &T) -> Result<Bytes, Refusal> {
-    let bytes = serde_json::to_vec(value);
-    bytes.map(Bytes::from).map_err(|_| Refusal::new(Kind::Internal, "the answer cannot be written"))
+fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, Refusal> {
+    serde_json::to_vec(value).map_err(|_| Refusal::new(Kind::Internal, "the answer cannot be written"))
 }
 
 fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response<ReplyBody>, Refusal> {
-    Ok(of_json(status, written(value)?))
+    Ok(of_json(status, written(value)?.into()))
 }
 
 fn of_json(status: StatusCode, bytes: Bytes) -> Response<ReplyBody> {

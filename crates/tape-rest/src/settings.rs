@@ -52,6 +52,10 @@ pub struct TapeRestLimits {
     pub body_small_bytes: usize,
     /// Longer ones, or of unknown length, at once: bounds the memory for them.
     pub bodies_large_at_once: usize,
+    /// Replies up to this size are sent whatever goes on.
+    pub reply_small_bytes: usize,
+    /// Longer ones at once: bounds the memory for replies that clients take slowly.
+    pub replies_large_at_once: usize,
     /// A whole body has to be there after this long, else 408.
     pub body_deadline: Duration,
     /// How deep values of a body may stand in each other; 400 for more.
@@ -75,6 +79,8 @@ impl Default for TapeRestLimits {
             body_bytes: list,
             body_small_bytes: 64 << 10,
             bodies_large_at_once: 4,
+            reply_small_bytes: 1 << 20,
+            replies_large_at_once: 4,
             body_deadline: Duration::from_secs(60),
             nesting: 32,
             uri_bytes: 16 << 10,

@@ -2,6 +2,7 @@
 //! the request with why, and keeps no other from coming.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::PoisonError;
 
 use base::{ArchivePath, Blake3, FileId, RequestId};
 use catalogue::{
@@ -17,14 +18,18 @@ use ground::{
     RequestInfo, Selected, SubmittedPath,
 };
 use scheduler::DriveState;
+use threads::MutexGuard;
 
 /// Paths looked up in one look at the catalogue.
 const LOOKUP_PATHS: usize = 1_000;
 
+/// A path and the file that it leads to, or why it is not brought.
+type LookedUp<'p> = (&'p SubmittedPath, Result<Selected, PathRefusal>);
+
 impl Tape {
     /// Asks for paths to be brought online and pinned. Durable on return. A path that cannot be brought is
     /// refused by itself, with why; files that are online are done at once. If the same was submitted before
-    /// and has not ended, this gives that request.
+    /// and has not ended, this gives that request, as long as it brings and holds all that a new one would.
     ///
     /// # Errors
     /// [`ArchiveError::Limit`] for more than [`REQUEST_PATHS_MAX`] paths, [`ArchiveError::TooManyRequests`]
@@ -38,10 +43,11 @@ impl Tape {
             let limit = u64::from(REQUEST_PATHS_MAX);
             return Err(ArchiveError::Limit { what: "paths of a request", limit });
         }
-        let digest = digest(submission, &paths);
+        let digest = self.digest(submission, &paths)?;
         if let Some(same) = self.read(|view| view.submitted(&digest))? {
             return Ok(same);
         }
+        self.undo_left();
         let open = typed::OpenPathRequest { owner: submission.owner.clone(), pin: submission.pin };
         let request = self.ask(open).map_err(|error| match error {
             ArchiveError::Rejected(Rejection::LimitExceeded { limit, .. })
@@ -53,15 +59,67 @@ impl Tape {
         })?;
         match self.fill(request, submission, &paths, digest) {
             Ok(same) if same == request => Ok(request),
-            Ok(same) => {
-                self.undo_path_request(request)?;
-                Ok(same)
-            }
-            Err(error) => {
-                self.undo_path_request(request)?;
-                Err(error)
+            filled => {
+                if let Err(error) = self.undo_path_request(request) {
+                    tracing::warn!(
+                        %request, %error,
+                        "what a submission left could not be removed; it is tried again with the next one"
+                    );
+                    self.submissions_left().push(request);
+                }
+                filled
             }
         }
+    }
+
+    /// Removes what failed submissions left and could not be removed then: each counts among the open
+    /// requests of its owner.
+    fn undo_left(&self) {
+        let mut left = std::mem::take(&mut *self.submissions_left());
+        while let Some(request) = left.pop() {
+            match self.undo_path_request(request) {
+                Ok(()) | Err(ArchiveError::NoSuchRequest(_)) => {}
+                Err(error) => {
+                    tracing::debug!(%request, %error, "what a submission left can still not be removed");
+                    left.push(request);
+                    self.submissions_left().append(&mut left);
+                }
+            }
+        }
+    }
+
+    fn submissions_left(&self) -> MutexGuard<'_, Vec<RequestId>> {
+        self.submissions_left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What stands for all that is asked for, and by whom: the same paths in any order, each with its pin and
+    /// what it leads to now. Where a file was refused that may be staged by now, it is another submission.
+    fn digest(&self, submission: &PathSubmission, paths: &[&SubmittedPath]) -> Result<Blake3, ArchiveError> {
+        let PathSubmission { owner, pin, priority, paths: _ } = submission;
+        let mut lines: Vec<(&str, String)> = Vec::with_capacity(paths.len());
+        for batch in paths.chunks(LOOKUP_PATHS) {
+            for (path, found) in self.look_up_all(batch)? {
+                let leads_to = self.check_fits(found)?.map(|selected| selected.file);
+                lines.push((path.key(), format!("{:?} {leads_to:?}", path.pin.unwrap_or(*pin))));
+            }
+        }
+        lines.sort_unstable();
+        let mut hasher = blake3::Hasher::new();
+        let mut text = |text: &str| {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        };
+        text(owner);
+        text(&format!("{pin:?} {priority}"));
+        for (path, line) in lines {
+            text(path);
+            text(&line);
+        }
+        Ok(Blake3(*hasher.finalize().as_bytes()))
+    }
+
+    fn look_up_all<'p>(&self, batch: &[&'p SubmittedPath]) -> Result<Vec<LookedUp<'p>>, ArchiveError> {
+        self.read(|view| batch.iter().map(|path| Ok((*path, look_up(view, path)?))).collect())
     }
 
     /// Adds the paths and closes the request; gives the one that has them, which may be an earlier one.
@@ -88,10 +146,7 @@ impl Tape {
         submission: &PathSubmission,
         batch: &[&SubmittedPath],
     ) -> Result<(), ArchiveError> {
-        let found = self.read(|view| {
-            let found = batch.iter().map(|path| Ok((*path, look_up(view, path)?)));
-            found.collect::<Result<Vec<_>, ReadError>>()
-        })?;
+        let found = self.look_up_all(batch)?;
         let mut selected = Vec::with_capacity(found.len());
         let mut asked = Vec::with_capacity(found.len());
         for (path, found) in found {
@@ -138,7 +193,16 @@ impl Tape {
 
     /// Nobody will hear of this request: nothing of it is left.
     pub(crate) fn undo_path_request(&self, request: RequestId) -> Result<(), ArchiveError> {
-        self.cancel_request(request)?;
+        self.end_and_forget(request)
+    }
+
+    /// Also goes on with what was begun before.
+    fn end_and_forget(&self, request: RequestId) -> Result<(), ArchiveError> {
+        match self.cancel_request(request) {
+            // What has ended only holds pins, which go with it.
+            Ok(()) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
+            Err(error) => return Err(error),
+        }
         while self.ask(typed::ForgetSome { request })? {}
         Ok(())
     }
@@ -229,12 +293,7 @@ impl Tape {
         if !is_there(&self.request(request)?.record) {
             return Err(ArchiveError::NoSuchRequest(request));
         }
-        match self.cancel_request(request) {
-            // What has ended only holds pins, which go with it.
-            Ok(()) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
-            Err(error) => return Err(error),
-        }
-        while self.ask(typed::ForgetSome { request })? {}
+        self.end_and_forget(request)?;
         self.leaving.tell(LeavingCause::MayLeave);
         Ok(())
     }
@@ -270,26 +329,6 @@ impl Tape {
 /// Whether a request is there for those who ask: not while it is being filled or deleted.
 fn is_there(record: &catalogue::RequestRecord) -> bool {
     !matches!(record.state, RequestState::Filling | RequestState::Forgetting)
-}
-
-/// What stands for all that is asked for, and by whom: the same paths in any order, each with its pin.
-fn digest(submission: &PathSubmission, paths: &[&SubmittedPath]) -> Blake3 {
-    let PathSubmission { owner, pin, priority, paths: _ } = submission;
-    let mut hasher = blake3::Hasher::new();
-    let mut text = |text: &str| {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    };
-    text(owner);
-    text(&format!("{pin:?} {priority}"));
-    let mut lines: Vec<(&str, String)> =
-        paths.iter().map(|path| (path.key(), format!("{:?}", path.pin.unwrap_or(*pin)))).collect();
-    lines.sort_unstable();
-    for (path, pin) in lines {
-        text(path);
-        text(&pin);
-    }
-    Blake3(*hasher.finalize().as_bytes())
 }
 
 /// The file that a path leads to, or why it is not brought.

@@ -74,6 +74,8 @@ pub struct Tape {
     /// How far a restored catalogue was compared with pool and tapes.
     pub(crate) settling: Arc<settle::Settling>,
     pub(crate) seal_failures: crate::seal::SealFailures,
+    /// Requests that nobody heard of and that could not be removed yet. The next start removes them too.
+    pub(crate) submissions_left: Mutex<Vec<base::RequestId>>,
 }
 
 /// What this process keeps beside the catalogue, and what is right only while no other process writes it: two

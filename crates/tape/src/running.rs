@@ -94,6 +94,7 @@ impl Tape {
             bases: crate::bases::Bases::default(),
             settling: parts.settling,
             seal_failures: crate::seal::SealFailures::default(),
+            submissions_left: Mutex::default(),
         });
         if parts.has_backup {
             // Before the sweeper runs: nobody knows yet what the backup has.

@@ -1,7 +1,9 @@
 //! Requests that have ended are forgotten after a while, oldest first: their rows would stay for ever.
 
-use base::{Duration, RequestId};
-use catalogue::typed;
+use std::collections::BTreeMap;
+
+use base::{Duration, RequestId, Timestamp};
+use catalogue::{ItemState, REQUEST_PATHS_MAX, ReadError, RequestItem, RequestRecord, typed};
 
 use crate::Upkeep;
 use ground::ArchiveError;
@@ -15,6 +17,9 @@ const LOOKED_AT_MAX: usize = 64 * PAGE;
 const TURN_EVERY: Duration = Duration::from_secs(10);
 /// A round takes at most about so many of them: about ten minutes, however many requests there are.
 const TURNS_MAX: u64 = 64;
+/// Most paths that ended requests of one owner keep which pin nothing: at 4 KiB each 1 GiB of catalogue. What
+/// names paths that are not there costs who asks for them nothing.
+pub const PATHS_KEPT_MAX: u64 = 25 * REQUEST_PATHS_MAX as u64;
 
 /// How far a round from the newest to the oldest request is.
 #[derive(Default)]
@@ -23,6 +28,8 @@ pub(crate) struct Round {
     before: Option<RequestId>,
     /// How many were passed in this round.
     newer: u64,
+    /// How many paths of ended requests of each owner were passed in this round.
+    paths: BTreeMap<String, u64>,
     /// How many the last round passed.
     length: u64,
     /// Something was forgotten in this round. What comes behind it is older, so that there is more: the rest
@@ -69,14 +76,57 @@ impl Round {
             // One that found no room halfway is gone on with.
             let has_ended = has_ended(request.state);
             let Some(ended) = request.ended.filter(|_| has_ended) else { continue };
-            // Its files are pinned for so long after the last one came.
-            let is_held = ended.plus(request.pin) > now;
+            if is_held(upkeep, id, &request, ended)? {
+                continue;
+            }
             let is_old = ended.plus(settings.requests_kept) <= now;
-            if !is_held && (is_old || self.newer > settings.requests_kept_max) {
+            let has_newer = self.newer > settings.requests_kept_max;
+            if self.has_many_paths(&request) || is_old || has_newer {
                 self.hurries = true;
                 while upkeep.ask(typed::ForgetSome { request: id })? {}
             }
         }
         Ok(is_end)
     }
+
+    /// Counts the paths of a request that has ended and pins nothing; whether those of its owner are too many with it.
+    fn has_many_paths(&mut self, request: &RequestRecord) -> bool {
+        let Some(list) = request.list else { return false };
+        let paths = self.paths.entry(request.owner.clone()).or_default();
+        *paths = paths.saturating_add(u64::from(list.paths));
+        *paths > PATHS_KEPT_MAX
+    }
+}
+
+/// Whether a request that has ended pins one of its files.
+fn is_held(
+    upkeep: &Upkeep,
+    id: RequestId,
+    request: &RequestRecord,
+    ended: Timestamp,
+) -> Result<bool, ArchiveError> {
+    let now = upkeep.now();
+    if request.list.is_none() {
+        // All its files are pinned for so long after they came, of which this was the last.
+        return Ok(ended.plus(request.pin) > now);
+    }
+    // Here each file has a time of its own, and there are at most `REQUEST_PATHS_MAX`.
+    let mut from = 0;
+    while from < request.files {
+        let items = upkeep.read(|view| {
+            let items = view.request_items(id, from, PAGE)?.into_iter();
+            let done = |item: &RequestItem| matches!(item.state, ItemState::Done(_));
+            let of_item = |(number, item): (u32, RequestItem)| {
+                let pin = if done(&item) { view.pin(item.file, id)? } else { None };
+                Ok((number, pin))
+            };
+            items.map(of_item).collect::<Result<Vec<_>, ReadError>>()
+        })?;
+        if items.iter().any(|(_, pin)| pin.is_some_and(|until| until > now)) {
+            return Ok(true);
+        }
+        let Some((last, _)) = items.last() else { break };
+        from = last.saturating_add(1);
+    }
+    Ok(false)
 }

@@ -42,7 +42,10 @@ impl<E: PathRequests + Staging + Access + ?Sized> PathRequests for Guarded<E> {
 
     fn path_request(&self, request: RequestId) -> Result<PathRequest, ArchiveError> {
         self.rule.own("request", request, true)?;
-        self.engine.path_request(request)
+        let mut found = self.engine.path_request(request)?;
+        // Its asker sees all of it; a macaroon only what is where it is for.
+        found.paths.retain(|(text, _)| self.rule.bounds_leave_text(Rights::POLL, text));
+        Ok(found)
     }
 
     fn cancel_paths(&self, request: RequestId, paths: &[SubmittedPath]) -> Result<(), ArchiveError> {

@@ -113,7 +113,7 @@ impl<E: Staging + Access + ?Sized> Staging for Guarded<E> {
     fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError> {
         match about {
             About::Path(path) => self.rule.may("explain", Rights::STAT, path)?,
-            About::Request(request) => drop(self.rule.own("explain", *request, true)?),
+            About::Request(request) => self.rule.own_whole("explain", *request)?,
             About::Tape(vid) => self.rule.looks("explain", vid)?,
             About::Drive(name) | About::TapePool(name) | About::Class(name) => {
                 self.rule.looks("explain", name)?;
@@ -123,7 +123,7 @@ impl<E: Staging + Access + ?Sized> Staging for Guarded<E> {
     }
 
     fn request_outlook(&self, request: RequestId) -> Result<RequestOutlook, ArchiveError> {
-        self.rule.own("request", request, true)?;
+        self.rule.own_whole("request", request)?;
         self.engine.request_outlook(request)
     }
 }

@@ -16,7 +16,7 @@ use crate::record::{
 use crate::table::Table;
 use crate::view::recall_key;
 
-mod paths;
+pub(super) mod paths;
 
 /// Most bytes in the name of who asks.
 const OWNER_BYTES_MAX: usize = 64;
@@ -246,10 +246,8 @@ fn end(draft: &mut Draft<'_>, request: &mut RequestRecord, state: RequestState) 
     assert!(request.ended.is_none(), "a request ends once");
     request.state = state;
     request.ended = Some(draft.at);
-    if let Some(list) = &mut request.list {
-        if let Some(submission) = list.submission.take() {
-            draft.remove(Table::Submission, key::submission(&submission));
-        }
+    paths::leave_submission(draft, request);
+    if request.list.is_some() {
         paths::count_open(draft, &request.owner, |open| open.checked_sub(1))?;
     }
     Ok(())
@@ -291,6 +289,7 @@ pub(super) fn settle(
             }
         } else {
             request.failed += 1;
+            paths::leave_submission(draft, &mut request);
         }
         complete(draft, &mut request)?;
         draft.put(Table::Request, key::request(id), &request);
@@ -410,8 +409,12 @@ fn cancel_item(
     item: RequestItem,
 ) -> Result<(), Rejection> {
     if !item.state.waits() {
-        return release(draft, id, number, item);
+        if release(draft, id, number, item)? {
+            paths::leave_submission(draft, request);
+        }
+        return Ok(());
     }
+    paths::leave_submission(draft, request);
     request.cancelled += 1;
     let ended = u64::from(request.done) + u64::from(request.failed) + u64::from(request.cancelled);
     assert!(ended <= u64::from(request.files), "no item ends twice");
@@ -465,28 +468,38 @@ fn started(draft: &mut Draft<'_>, files: &[FileId]) -> Result<(), Rejection> {
 fn release_all(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
     let request = find(draft, id)?;
     limit("files given back at once: name them in batches", request.files as usize, BATCH_FILES_MAX)?;
+    let mut has_changed = false;
     for (number, item) in draft.view().request_items(id, 0, BATCH_FILES_MAX)? {
-        release(draft, id, number, item)?;
+        has_changed |= release(draft, id, number, item)?;
+    }
+    if has_changed {
+        paths::differ(draft, id)?;
     }
     Ok(())
 }
 
-/// Gives back the pin of an item that is done; others stay as they are.
-fn release(draft: &mut Draft<'_>, id: RequestId, number: u32, item: RequestItem) -> Result<(), Rejection> {
-    if matches!(item.state, ItemState::Done(_)) {
+/// Gives back the pin of an item that is done; others stay as they are. Whether it was done.
+fn release(draft: &mut Draft<'_>, id: RequestId, number: u32, item: RequestItem) -> Result<bool, Rejection> {
+    let is_done = matches!(item.state, ItemState::Done(_));
+    if is_done {
         unpin(draft, id, item.file)?;
         let item = item.over(ItemState::Released, kept_time(draft)?);
         draft.put(Table::RequestItem, key::request_item(id, number), &item);
     }
-    Ok(())
+    Ok(is_done)
 }
 
-/// The same, and one that is waited for still gets no pin when it comes.
-fn unpin_item(draft: &mut Draft<'_>, id: RequestId, number: u32, item: RequestItem) -> Result<(), Rejection> {
+/// The same, and one that is waited for still gets no pin when it comes. Whether this changes the item.
+fn unpin_item(
+    draft: &mut Draft<'_>,
+    id: RequestId,
+    number: u32,
+    item: RequestItem,
+) -> Result<bool, Rejection> {
     if item.state == ItemState::Waiting {
         let item = RequestItem { state: ItemState::WaitingUnpinned, ..item };
         draft.put(Table::RequestItem, key::request_item(id, number), &item);
-        return Ok(());
+        return Ok(true);
     }
     release(draft, id, number, item)
 }
@@ -495,13 +508,17 @@ fn release_files(
     draft: &mut Draft<'_>,
     id: RequestId,
     files: &[FileId],
-    each: fn(&mut Draft<'_>, RequestId, u32, RequestItem) -> Result<(), Rejection>,
+    each: fn(&mut Draft<'_>, RequestId, u32, RequestItem) -> Result<bool, Rejection>,
 ) -> Result<(), Rejection> {
     limit("files in one command", files.len(), BATCH_FILES_MAX)?;
     find(draft, id)?;
+    let mut has_changed = false;
     for file in files {
         let (number, item) = find_item(draft, id, *file)?;
-        each(draft, id, number, item)?;
+        has_changed |= each(draft, id, number, item)?;
+    }
+    if has_changed {
+        paths::differ(draft, id)?;
     }
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! What runs out: pins, answers, garbage, the change log.
 
+use std::collections::BTreeSet;
+
 use base::{BlobDescription, BlobId, BlobPiece, FileId, RequestId, Timestamp};
 
+use super::request::paths;
 use super::{cold, limit};
 use crate::command::{IDEMPOTENCY_KEPT, Outcome};
 use crate::draft::Draft;
@@ -27,10 +30,15 @@ pub(super) fn expire_pins(draft: &mut Draft<'_>, most: usize) -> Result<Outcome,
         Ok((key.to_vec(), FileId(parts.u64()?), RequestId(parts.u64()?)))
     })?;
     let count = pins.len();
+    let mut holders = BTreeSet::new();
     for (key, file, request) in pins {
         draft.remove(Table::PinExpiry, key);
         draft.remove(Table::Pin, key::pin(file, request));
         cold::leave(draft, file)?;
+        holders.insert(request);
+    }
+    for request in holders {
+        paths::differ(draft, request)?;
     }
     dropped(count)
 }

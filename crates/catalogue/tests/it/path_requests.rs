@@ -101,6 +101,57 @@ fn the_same_submission_stands_for_one_request_until_it_ends() {
     assert_eq!(bench.view().check().unwrap(), []);
 }
 
+/// Found by a reader: what was cancelled, given back, failed or is held no more never came to whoever submitted
+/// the same again while another file of the request was still waited for.
+#[test]
+fn a_request_that_will_not_give_all_is_not_what_the_same_submission_finds() {
+    type Change = fn(&mut Bench, RequestId, [FileId; 2]);
+    let changes: [(&str, bool, Change); 6] = [
+        ("cancelled", true, |bench, request, [file, _]| {
+            bench.ok(Command::CancelFiles { request, files: vec![file] });
+        }),
+        ("not to be held", true, |bench, request, [file, _]| {
+            bench.ok(Command::Unpin { request, files: vec![file] });
+        }),
+        ("removed", true, |bench, _, _| {
+            bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: Name::new("one").unwrap() });
+        }),
+        ("given back", true, |bench, request, [file, _]| {
+            bench.recall(file);
+            assert!(bench.view().submitted(&Blake3([7; 32])).unwrap().is_some(), "it came");
+            bench.ok(Command::Release { request, files: Some(vec![file]) });
+        }),
+        ("held no more", true, |bench, _, [file, _]| {
+            bench.recall(file);
+            bench.at = bench.at.plus(PIN * 2);
+            bench.ok(Command::ExpirePins);
+        }),
+        ("given back by another", false, |bench, _, [file, _]| {
+            let other = bench.request(&[file]);
+            bench.ok(Command::Unpin { request: other, files: vec![file] });
+            bench.ok(Command::CancelFiles { request: other, files: vec![file] });
+        }),
+    ];
+    for (what, is_left, change) in changes {
+        let mut bench = Bench::new();
+        let files = ["/one", "/two"].map(|path| bench.put(&path[1..], "1"));
+        let pack = bench.pack(&files);
+        bench.write_to(0, pack);
+        bench.write_to(1, pack);
+        files.iter().for_each(|file| bench.evict(*file).unwrap());
+        let request = open(&mut bench, "anna").unwrap();
+        let asked = |file| AskedPath { path: "/of the client".into(), file: AskedFor::File(file), pin: None };
+        bench.ok(Command::AddPaths { request, paths: files.map(asked).to_vec() });
+        assert_eq!(close(&mut bench, request, 7), request);
+        change(&mut bench, request, files);
+        let state = bench.view().request(request).unwrap().unwrap().state;
+        assert_eq!(state, RequestState::Active, "{what}: the other file is waited for");
+        let found = bench.view().submitted(&Blake3([7; 32])).unwrap();
+        assert_eq!(found, (!is_left).then_some(request), "{what}");
+        assert_eq!(bench.view().check().unwrap(), []);
+    }
+}
+
 /// Records of a Kist of before have no times and no paths, and are read as they are.
 #[test]
 fn records_that_say_nothing_newer_have_the_bytes_of_before() {

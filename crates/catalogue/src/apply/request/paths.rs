@@ -138,15 +138,37 @@ fn close(draft: &mut Draft<'_>, id: RequestId, submission: &Blake3) -> Result<Ou
     if let Some(same) = draft.view().submitted(submission)? {
         return Ok(Outcome::Request(same));
     }
-    draft.put(Table::Submission, key::submission(submission), &id);
-    list.submission = Some(*submission);
+    // Whoever submits the same after a file failed wants it tried again.
+    if request.failed == 0 {
+        draft.put(Table::Submission, key::submission(submission), &id);
+        list.submission = Some(*submission);
+    }
     request.list = Some(list);
     request.state = RequestState::Active;
     complete(draft, &mut request)?;
-    let found = draft.view().submitted(submission)?;
-    assert_eq!(found == Some(id), request.ended.is_none(), "a submission finds its request until that ends");
+    let is_found = draft.view().submitted(submission)? == Some(id);
+    let may_be_found = request.ended.is_none() && request.failed == 0;
+    assert_eq!(is_found, may_be_found, "a submission finds its request until that ends");
     draft.put(Table::Request, key::request(id), &request);
     Ok(Outcome::Request(id))
+}
+
+/// A repeated submission does not find this request any more.
+pub(super) fn leave_submission(draft: &mut Draft<'_>, request: &mut RequestRecord) {
+    if let Some(submission) = request.list.as_mut().and_then(|list| list.submission.take()) {
+        draft.remove(Table::Submission, key::submission(&submission));
+    }
+}
+
+/// A file of a request was given back, or is held no more: whoever submits the same wants all of it, which
+/// this request gives no more.
+pub(in crate::apply) fn differ(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
+    let mut request = find(draft, id)?;
+    if request.list.is_some_and(|list| list.submission.is_some()) {
+        leave_submission(draft, &mut request);
+        draft.put(Table::Request, key::request(id), &request);
+    }
+    Ok(())
 }
 
 /// Removes the last paths of a request that is deleted, at most so many; whether there are more.

@@ -245,6 +245,8 @@ impl Model {
                 } else if matches!(state, ItemState::Done(_)) {
                     item.over = None;
                     self.pins.insert((file, *id), self.at.plus(item.pin.unwrap_or(request.pin)));
+                } else {
+                    request.submission = None;
                 }
             }
             if request.state == RequestState::Active && !request.waits() {
@@ -531,6 +533,9 @@ impl Model {
             Command::ExpirePins => {
                 let before = self.pins.len();
                 let at = self.at;
+                for ((_, holder), _) in self.pins.iter().filter(|(_, until)| **until <= at) {
+                    self.requests.get_mut(holder).unwrap().submission = None;
+                }
                 self.pins.retain(|_, until| *until > at);
                 return Ok(Outcome::Dropped((before - self.pins.len()) as u32));
             }
@@ -931,6 +936,7 @@ impl Model {
                     if let ItemState::Done(done) = item.state {
                         (item.state, item.over) = (ItemState::Released, is_kept.then_some(done));
                         self.pins.remove(&(item.file, *id));
+                        request.submission = None;
                     }
                 }
             }
@@ -944,7 +950,10 @@ impl Model {
                     RequestState::Active | RequestState::Completed => {}
                     RequestState::Filling if same.is_some() => return Ok(Outcome::Request(same.unwrap())),
                     RequestState::Filling if request.waits() => {
-                        (request.state, request.submission) = (RequestState::Active, Some(*submission));
+                        let failed = |item: &RequestItem| matches!(item.state, ItemState::Failed(_));
+                        let is_whole = !request.items.iter().any(failed);
+                        request.state = RequestState::Active;
+                        request.submission = is_whole.then_some(*submission);
                     }
                     RequestState::Filling => request.end(RequestState::Completed, at),
                     _ => return Err("WrongState"),
@@ -974,10 +983,11 @@ impl Model {
             }
             Command::Unpin { request: id, files } => {
                 self.request(&Command::Release { request: *id, files: Some(files.clone()) })?;
-                let items = self.requests.get_mut(id).into_iter().flat_map(|request| &mut request.items);
-                for item in items.filter(|item| files.contains(&item.file)) {
+                let request = self.requests.get_mut(id).unwrap();
+                for item in request.items.iter_mut().filter(|item| files.contains(&item.file)) {
                     if item.state == ItemState::Waiting {
                         item.state = ItemState::WaitingUnpinned;
+                        request.submission = None;
                     }
                 }
             }
@@ -1007,6 +1017,9 @@ impl Model {
         let kept = self.kept_time();
         let request = self.requests.get_mut(&id).unwrap();
         for item in request.items.iter_mut().filter(|item| files.contains(&item.file)) {
+            if item.state.waits() || matches!(item.state, ItemState::Done(_)) {
+                request.submission = None;
+            }
             (item.state, item.over) = match &item.state {
                 ItemState::Waiting | ItemState::WaitingUnpinned => (ItemState::Cancelled, kept),
                 ItemState::Done(done) => (ItemState::Released, kept.map(|_| *done)),
