@@ -71,22 +71,25 @@ int File::open_reading(const char *name, XrdOucEnv &env) {
         before.reset();
         return -EACCES;
     }
+    uint64_t moment = before.moment;
     if (before.kind == Pending::READ && before.path == path) {
         failure = before.failure;
         lane->reader = std::move(before.reader);
     } else {
+        moment = open_files().moment();
         lane->reader = Reader::open(who, path, failure);
     }
     OpenFiles::Added added = OpenFiles::OPENED;
-    if (lane->reader) added = open_files().add_reader(path, lane->reader->entry.file);
+    if (lane->reader) added = open_files().add_reader(path, lane->reader->entry.file, moment);
     before.reset();
     if (added == OpenFiles::REPLACED) {
         // Who came later has found another version since, and may come to share this file: it has to be that
         // one, or a still later one.
         Reader::close(std::move(lane->reader));
+        moment = open_files().moment();
         lane->reader = Reader::open(who, path, failure);
         added = OpenFiles::OPENED;
-        if (lane->reader) added = open_files().add_reader(path, lane->reader->entry.file);
+        if (lane->reader) added = open_files().add_reader(path, lane->reader->entry.file, moment);
     }
     if (!lane->reader) {
         log().Emsg("Open", name, failure.why.c_str());

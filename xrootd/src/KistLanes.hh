@@ -20,8 +20,9 @@ public:
         uint64_t next = 0;               // where it reads on
     };
 
-    // A lane that one thread uses. It is given back however that thread ends, so that others need not wait for
-    // it for ever; if something was thrown meanwhile, without its connection, in which half an answer may be.
+    // A lane that one thread uses. It is given back however that thread ends, so that others need not wait
+    // for it for ever; if something was thrown meanwhile, without its connection, in which half an answer may
+    // be.
     class Held {
     public:
         Held(Lanes &of, std::list<Lane> &&taken) noexcept : all(&of), one(std::move(taken)) {}

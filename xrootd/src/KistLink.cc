@@ -129,7 +129,8 @@ bool configure(XrdSysLogger *logger, const char *file) {
     // It is made with the first copy. What is there already may be somebody else's, who waits for this.
     int error = is_private(settings().tpc_directory);
     if (error && error != ENOENT) {
-        std::string why = settings().tpc_directory + " (kist.tpcdir) is no directory of this server's user alone";
+        std::string why =
+            settings().tpc_directory + " (kist.tpcdir) is no directory of this server's user alone";
         log().Emsg("Config", error, why.c_str(), "(mode 0700): remove it, or name another one");
         bad = true;
     }

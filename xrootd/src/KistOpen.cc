@@ -44,11 +44,14 @@ void OpenFiles::settle(std::map<std::string, Counts>::iterator at) {
     if (of.readers == 0 && of.refused == 0 && of.arriving == 0 && of.writer == 0) counts.erase(at);
 }
 
-bool OpenFiles::arrive(const std::string &path, uint64_t file) {
+bool OpenFiles::arrive(const std::string &path, uint64_t file, uint64_t moment) {
     std::lock_guard<std::mutex> held(mutex);
     Counts &of = counts[path];
     of.arriving++;
-    of.found = file;
+    if (moment > of.found_at) {
+        of.found = file;
+        of.found_at = moment;
+    }
     return of.readers > 0 && of.opened != file;
 }
 
@@ -56,16 +59,17 @@ void OpenFiles::leave(const std::string &path) {
     std::lock_guard<std::mutex> held(mutex);
     auto at = counts.find(path);
     if (at == counts.end()) return;
-    if (--at->second.arriving == 0) at->second.found = 0;
+    if (--at->second.arriving == 0) at->second.found = at->second.found_at = 0;
     settle(at);
 }
 
-OpenFiles::Added OpenFiles::add_reader(const std::string &path, uint64_t file) {
+OpenFiles::Added OpenFiles::add_reader(const std::string &path, uint64_t file, uint64_t moment) {
     std::lock_guard<std::mutex> held(mutex);
     auto at = counts.emplace(path, Counts()).first;
     Counts &of = at->second;
     bool late = std::chrono::steady_clock::now() - of.refused_since > ON_THE_WAY_MAX;
-    Added added = of.refused != 0 && !late ? BUSY : of.found != 0 && of.found != file ? REPLACED : OPENED;
+    bool replaced = of.found_at > moment && of.found != file;
+    Added added = of.refused != 0 && !late ? BUSY : replaced ? REPLACED : OPENED;
     if (added == OPENED) {
         of.readers++;
         of.opened = file;

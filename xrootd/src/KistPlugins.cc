@@ -279,6 +279,7 @@ private:
         std::string who;
         if (!is_path(path) || !asker(entity, env, who)) return XrdAccPriv_None;
         Failure failure;
+        mine.moment = open_files().moment();
         std::unique_ptr<Reader> reader = Reader::open(who, path, failure);
         if (!reader) {
             if (!failure) failure.error = EIO;
@@ -291,7 +292,7 @@ private:
         mine.path = path;
         mine.reader = std::move(reader);
         if (mine.reader) {
-            bool was_replaced = open_files().arrive(mine.path, mine.reader->entry.file);
+            bool was_replaced = open_files().arrive(mine.path, mine.reader->entry.file, mine.moment);
             mine.arrives = true;
             // Who has the old version open keeps it; this client opens the file anew.
             if (was_replaced) XrdOfsHandle::Hide(path);
