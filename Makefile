@@ -17,7 +17,7 @@ build: needs
 
 # The plugins of a stock XRootD 5.5 server (docs/reference/xrootd.md), below target/xrootd.
 xrootd: needs-xrootd
-	$(MAKE) --no-print-directory -C xrootd BUILD=$(abspath $(or $(CARGO_TARGET_DIR),target))/xrootd
+	$(MAKE) --no-print-directory -C xrootd all check BUILD=$(abspath $(or $(CARGO_TARGET_DIR),target))/xrootd
 
 # Their headers, a server and its clients. Debian starts no server of a package without configuration by itself.
 needs-xrootd:

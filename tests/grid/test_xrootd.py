@@ -192,6 +192,44 @@ def test_a_client_that_goes_away_leaves_nothing(place):
     place.xrdcp("-f", place.file("f", b"new"), place.url("/open/before")).exits()
 
 
+def test_who_opens_after_an_overwrite_gets_the_new_version(place):
+    # XRootD gives a second client the open file of the first: not once it is another file.
+    old, new = random_bytes(6_000_000, 1), random_bytes(3_000_000, 2)
+    path = "/open/overwritten"
+    place.kist.put(path, old)
+    file, status, _ = client(place.url(path))
+    equal(status.ok, True, status)
+    equal(file.read(0, 1000)[1] == old[:1000], True, "the old version")
+    place.xrdcp("-f", place.file("new", new), place.url(path)).exits()
+
+    def reads(wanted):
+        for _ in range(2):
+            back = place.at / "overwritten-back"
+            place.xrdcp("-f", "--cksum", "adler32", place.url(path), back).exits()
+            equal(back.read_bytes() == wanted, True, "the version that was acknowledged last")
+        second, status, _ = client(place.url(path))
+        equal(status.ok, True, status)
+        status, got = second.read(100, 2_000_000)
+        equal((status.ok, got == wanted[100:2_000_100]), (True, True), f"in this process too: {status}")
+        return second
+
+    second = reads(new)
+    # Over another door as well.
+    third = random_bytes(2_500_000, 3)
+    place.kist.command("rm", path).exits()
+    place.kist.put(path, third)
+    last = reads(third)
+    # Who has an old one gets its bytes, or an error.
+    for one, data in [(file, old), (second, new)]:
+        status, got = one.read(2_000_000, 1000)
+        equal(not status.ok or got == data[2_000_000:2_001_000], True, f"bytes of another version: {status}")
+        one.close()
+    reads(third).close()
+    last.close()
+    place.xrdfs("rm", path).exits()
+    place.xrdfs("cat", path).fails("no such file")
+
+
 def test_nobody_shares_what_they_may_not_read(place):
     # XRootD gives a second client the open file of the first, without asking its storage.
     place.kist.command("mkdir", "-p", "/mine").exits()
@@ -267,6 +305,19 @@ def test_staging(place):
     place.xrdfs("query", "prepare", "nonsense", paths[0]).fails("nonsense")
 
 
+def test_how_a_request_stands_for_as_many_paths_as_it_can_have(place):
+    place.kist.put("/open/asked", b"a")
+    request = place.xrdfs("prepare", "-s", "/open/asked").exits().out.strip().strip("\0")
+    # Their answer is longer than a frame of the socket.
+    paths = ["/open/asked"] + [f"/open/asked-{n:04}/{'f' * 60}" for n in range(9_999)]
+    said = json.loads(place.xrdfs("query", "prepare", request, *paths).exits().out.strip().strip("\0"))
+    equal(said["request_id"], request, "the request")
+    equal([line["path"] for line in said["responses"]] == paths, True, "all of them, in order")
+    equal([line["has_reqid"] for line in said["responses"]].count(True), 1, "files of the request")
+    said = json.loads(place.xrdfs("query", "prepare", request).exits().out.strip().strip("\0"))
+    equal([line["path"] for line in said["responses"]], ["/open/asked"], "its files, if none is named")
+
+
 @long
 def test_an_open_of_a_cold_file_waits_if_configured():
     with Place(settings='nearline = "stall"\npin = "1h"\n') as place:
@@ -316,6 +367,45 @@ def test_copies_between_two_servers(place):
         second.stop()
     left = list((place.at / "second" / "kist-tpc").glob("*"))
     equal(left, [], "files of copies that are over")
+
+
+def test_copies_go_through_no_directory_of_somebody_else(place):
+    ours, link = place.at / "ours", place.at / "link"
+    ours.mkdir()
+    link.symlink_to(ours)
+    ours.chmod(0o755)
+    if IS_ROOT:
+        shutil.chown(ours, XROOTD_USER, XROOTD_USER)
+    cases = [(ours, "readable by all"), (link, "a link")]
+    if IS_ROOT:
+        theirs = place.at / "theirs"
+        theirs.mkdir(mode=0o700)
+        shutil.chown(theirs, "daemon")
+        cases.append((theirs, "somebody else's"))
+    for number, (directory, about) in enumerate(cases):
+        server = Xrootd.before(place.kist, place.at / f"tpc-{number}", f"kist.tpcdir {directory}\n", keytab=place.keytab)
+        try:
+            # It listens before it has read all of its configuration.
+            server.start()
+        except AssertionError:
+            pass
+        try:
+            until(f"it ends for a directory that is {about}", lambda server=server: server.process.poll() is not None, 20)
+            equal("kist.tpcdir" in server.log(), True, f"it says why: {server.log()}")
+        finally:
+            server.stop()
+    ours.chmod(0o700)
+    server = Xrootd.before(place.kist, place.at / "tpc-own", f"kist.tpcdir {ours}\n", keytab=place.keytab)
+    server.start()
+    try:
+        place.kist.put("/open/tpc-own", b"own")
+        place.xrdcp("--tpc", "only", place.url("/open/tpc-own"), f"{server.url}/open/tpc-own-copied").exits()
+        # What comes into its place later is not believed either.
+        ours.chmod(0o777)
+        place.xrdcp("--tpc", "only", place.url("/open/tpc-own"), f"{server.url}/open/tpc-not-own").fails()
+        equal(place.kist.stat("/open/tpc-not-own"), {}, "nothing is kept")
+    finally:
+        server.stop()
 
 
 def test_a_copy_that_breaks_off_leaves_nothing(place):

@@ -266,6 +266,13 @@ def test_a_new_file_is_kept_once_it_is_finished(place):
     tag, number, body = answer(connection)
     equal((tag, number, struct.unpack_from("<H", body)[0]), (REFUSED, 16, 95), "the window is full")
     connection.close()
+    # Small pieces cost more memory than they have bytes.
+    connection = create("small-pieces")
+    many = b"".join(frame(WRITE, struct.pack("<Q", 1 + 2 * number) + b"x", number) for number in range(140_000))
+    connection.sendall(many)
+    tag, number, body = answer(connection)
+    equal((tag, number, struct.unpack_from("<H", body)[0]), (REFUSED, (32 << 20) // 256, 95), "the window is full of them")
+    connection.close()
     # One that is broken off.
     connection = create("broken-off")
     write(connection, 0, b"h" * 1_000_000)

@@ -41,17 +41,21 @@ class Ran:
     def __init__(self, arguments, code, out, err):
         self.arguments, self.code, self.out, self.err = arguments, code, out, err
 
+    def __str__(self):
+        """Its command line, as far as one reads it."""
+        return " ".join(self.arguments)[:2000]
+
     def exits(self, code=0):
         """Demands an exit code."""
         if self.code != code:
-            raise AssertionError(f"{' '.join(self.arguments)} ended with {self.code}, wanted {code}:\n{self.out}{self.err}")
+            raise AssertionError(f"{self} ended with {self.code}, wanted {code}:\n{self.out}{self.err}")
         return self
 
     def fails(self, *words):
         """Demands that it failed, and said so in these words."""
         said = self.out + self.err
         if self.code == 0 or not all(word.lower() in said.lower() for word in words):
-            raise AssertionError(f"{' '.join(self.arguments)} ended with {self.code}, wanted a failure with {words}:\n{said}")
+            raise AssertionError(f"{self} ended with {self.code}, wanted a failure with {words}:\n{said}")
         return self
 
 

@@ -61,7 +61,7 @@ int File::Open(const char *name, int flags, mode_t mode, XrdOucEnv &env) {
 
 int File::open_reading(const char *name, XrdOucEnv &env) {
     Pending &before = pending();
-    std::unique_ptr<Lane> lane(new Lane);
+    Lanes::Held lane = lanes.take(0);
     Failure failure;
     if (!authorises) {
         log().Emsg("Open", name, "'ofs.authlib' is missing in the configuration of this server");
@@ -71,26 +71,38 @@ int File::open_reading(const char *name, XrdOucEnv &env) {
         before.reset();
         return -EACCES;
     }
+    uint64_t moment = before.moment;
     if (before.kind == Pending::READ && before.path == path) {
         failure = before.failure;
         lane->reader = std::move(before.reader);
     } else {
+        moment = open_files().moment();
         lane->reader = Reader::open(who, path, failure);
     }
+    OpenFiles::Added added = OpenFiles::OPENED;
+    if (lane->reader) added = open_files().add_reader(path, lane->reader->entry.file, moment);
     before.reset();
+    if (added == OpenFiles::REPLACED) {
+        // Who came later has found another version since, and may come to share this file: it has to be that
+        // one, or a still later one.
+        Reader::close(std::move(lane->reader));
+        moment = open_files().moment();
+        lane->reader = Reader::open(who, path, failure);
+        added = OpenFiles::OPENED;
+        if (lane->reader) added = open_files().add_reader(path, lane->reader->entry.file, moment);
+    }
     if (!lane->reader) {
         log().Emsg("Open", name, failure.why.c_str());
         // This is the one call of a file for which a client may be asked to wait.
         return failure.error == ETIMEDOUT ? -EAGAIN : -failure.error;
     }
-    // Who may not share this file is on the way: once they are refused, it can be opened.
-    if (!open_files().add_reader(path)) {
+    // Who may not share this file is on the way: once they are refused, it can be opened. So it can if it is
+    // replaced once more at this moment.
+    if (added != OpenFiles::OPENED) {
         Reader::close(std::move(lane->reader));
         return -EBUSY;
     }
     entry = lane->reader->entry;
-    lane_count = 1;
-    lanes.push_back(std::move(lane));
     state = READING;
     return 0;
 }
@@ -152,15 +164,10 @@ int File::Close(long long *size) {
         pending().reset();
         if (state == WRITING) return close_writing(size);
         if (state == READING) {
-            std::list<std::unique_ptr<Lane>> all;
-            {
-                std::lock_guard<std::mutex> held(mutex);
-                all.swap(lanes);
-                lane_count = 0;
-            }
+            std::list<Lanes::Lane> all = lanes.take_all();
             open_files().remove_reader(path);
             state = CLOSED;
-            for (auto &lane : all) Reader::close(std::move(lane->reader));
+            for (auto &lane : all) Reader::close(std::move(lane.reader));
             if (size) *size = static_cast<long long>(entry.size);
         }
         return 0;
@@ -238,62 +245,27 @@ int File::Fstat(struct stat *buffer) {
 
 // ---- reading
 
-std::unique_ptr<File::Lane> File::take_lane(uint64_t offset, Failure &failure) {
-    std::unique_lock<std::mutex> held(mutex);
-    for (;;) {
-        if (!lanes.empty()) {
-            // One that reads on, or that nobody used yet, before one that has to jump.
-            auto best =
-                std::find_if(lanes.begin(), lanes.end(), [&](auto &lane) { return lane->next == offset; });
-            if (best == lanes.end() && lane_count < READERS_MAX && lanes.front()->next != 0 && offset == 0)
-                break;
-            if (best == lanes.end()) best = lanes.begin();
-            std::unique_ptr<Lane> lane = std::move(*best);
-            lanes.erase(best);
-            return lane;
-        }
-        if (lane_count < READERS_MAX) break;
-        lane_is_free.wait(held);
-    }
-    lane_count++;
-    held.unlock();
-    std::unique_ptr<Lane> lane(new Lane);
+Failure File::open_lane(Lanes::Held &lane) {
+    Failure failure;
     lane->reader = Reader::open(who, path, failure);
     if (lane->reader && lane->reader->entry.file != entry.file) {
+        Reader::close(std::move(lane->reader));
         failure.error = ESTALE;
         failure.why = "was replaced since it was opened";
-        Reader::close(std::move(lane->reader));
     }
-    if (failure) {
-        give_lane(nullptr);
-        return nullptr;
-    }
-    return lane;
+    return failure;
 }
 
-void File::give_lane(std::unique_ptr<Lane> lane) {
-    std::lock_guard<std::mutex> held(mutex);
-    if (lane && lane->reader) lanes.push_back(std::move(lane));
-    else lane_count--;
-    lane_is_free.notify_one();
-}
-
-Failure File::read_again(std::unique_ptr<Lane> &lane, Tag tag, const std::string &body, char *into,
-                         size_t room, size_t &got) {
+Failure File::read_again(Lanes::Held &lane, Tag tag, const std::string &body, char *into, size_t room,
+                         size_t &got) {
+    if (!lane->reader) {
+        if (Failure failure = open_lane(lane)) return failure;
+    }
     Failure failure = lane->reader->link->read(tag, body, into, room, got);
     if (!failure.link) return failure;
     // Kist was started anew, or does not answer. The file that is open is the one that was opened, or none.
     lane->reader.reset();
-    Failure opening;
-    lane->reader = Reader::open(who, path, opening);
-    if (!lane->reader) return opening;
-    if (lane->reader->entry.file != entry.file) {
-        Reader::close(std::move(lane->reader));
-        Failure stale;
-        stale.error = ESTALE;
-        stale.why = "was replaced since it was opened";
-        return stale;
-    }
+    if (Failure opening = open_lane(lane)) return opening;
     failure = lane->reader->link->read(tag, body, into, room, got);
     if (failure.link) lane->reader.reset();
     return failure;
@@ -303,8 +275,7 @@ ssize_t File::read_at(char *into, uint64_t offset, size_t size) {
     if (offset >= entry.size) return 0;
     size = std::min<uint64_t>(size, entry.size - offset);
     Failure failure;
-    std::unique_ptr<Lane> lane = take_lane(offset, failure);
-    if (!lane) return fail("Read", failure);
+    Lanes::Held lane = lanes.take(offset);
     size_t done = 0;
     while (done < size && !failure) {
         uint32_t wanted = static_cast<uint32_t>(std::min<size_t>(size - done, IO_BYTES_MAX));
@@ -318,7 +289,6 @@ ssize_t File::read_at(char *into, uint64_t offset, size_t size) {
         done += got;
     }
     lane->next = offset + done;
-    give_lane(std::move(lane));
     return failure ? fail("Read", failure) : static_cast<ssize_t>(done);
 }
 
@@ -345,11 +315,11 @@ ssize_t File::read_group(const XrdOucIOVec *pieces, size_t count, size_t bytes) 
     for (size_t n = 0; n < count; n++) body.u64(pieces[n].offset).u32(pieces[n].size);
     std::string all(bytes, '\0');
     Failure failure;
-    std::unique_ptr<Lane> lane = take_lane(UINT64_MAX, failure);
-    if (!lane) return fail("ReadV", failure);
     size_t got = 0;
-    failure = read_again(lane, READ_VECTOR, body.bytes, &all[0], bytes, got);
-    give_lane(std::move(lane));
+    {
+        Lanes::Held lane = lanes.take(UINT64_MAX);
+        failure = read_again(lane, READ_VECTOR, body.bytes, &all[0], bytes, got);
+    }
     if (!failure && got != bytes) {
         failure.error = EIO;
         failure.why = "Kist gave too few bytes";
@@ -453,37 +423,41 @@ int File::Write(XrdSfsAio *aio) {
 
 // Moves bytes from the FIFO to Kist, until the program that writes it has ended, or the file is closed.
 void File::pump() {
+    int in = -1, error = ENOMEM;
     try {
-        int in = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-        if (in < 0) {
-            std::lock_guard<std::mutex> held(mutex);
-            failed = errno;
-            return;
+        in = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        error = in < 0 ? errno : pump_from(in);
+    } catch (...) {}
+    if (in >= 0) ::close(in);
+    if (!error) return;
+    std::lock_guard<std::mutex> held(mutex);
+    if (!failed) failed = error;
+}
+
+// What went wrong, as errno. With an error the file is over, whatever the program says: bytes may be missing.
+int File::pump_from(int in) {
+    std::vector<char> buffer(1 << 20);
+    uint64_t offset = 0;
+    for (bool ended = false; !ended;) {
+        pollfd wanted = {in, POLLIN, 0};
+        int ready = poll(&wanted, 1, 100);
+        int error = errno;
+        // Closed before the program has brought all: nothing of it is kept.
+        if (stop && access((fifo + ".ok").c_str(), F_OK) != 0) break;
+        if (ready < 0 && error != EINTR) return error;
+        if (ready <= 0) {
+            ended = stop;
+            continue;
         }
-        std::vector<char> buffer(1 << 20);
-        uint64_t offset = 0;
-        for (bool ended = false; !ended;) {
-            pollfd wanted = {in, POLLIN, 0};
-            int ready = poll(&wanted, 1, 100);
-            // Closed before the program has brought all: nothing of it is kept.
-            if (stop && access((fifo + ".ok").c_str(), F_OK) != 0) break;
-            if (ready < 0 && errno != EINTR) break;
-            if (ready <= 0) {
-                ended = stop;
-                continue;
-            }
-            ssize_t got = ::read(in, buffer.data(), buffer.size());
-            if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-            if (got <= 0) break;
-            // Without a reader the program ends with an error.
-            if (put(buffer.data(), offset, got) < 0) break;
-            offset += got;
-        }
-        ::close(in);
-    } catch (...) {
-        std::lock_guard<std::mutex> held(mutex);
-        failed = ENOMEM;
+        ssize_t got = ::read(in, buffer.data(), buffer.size());
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+        if (got < 0) return errno;
+        if (got == 0) break;
+        // Without a reader the program ends with an error.
+        if (int refused = put(buffer.data(), offset, got)) return -refused;
+        offset += got;
     }
+    return 0;
 }
 
 // ---- directories

@@ -2,18 +2,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <list>
 #include <mutex>
 #include <thread>
 
-#include "KistOpen.hh"
+#include "KistLanes.hh"
 #include "XrdOss/XrdOss.hh"
 
 namespace kist {
 
 constexpr size_t LAST_BYTES_MAX = 64 << 10;
-constexpr size_t READERS_MAX = 8;  // connections that clients of one open file share
 
 class File : public XrdOssDF {
 public:
@@ -35,23 +33,20 @@ public:
     int Write(XrdSfsAio *aio) override;
 
 private:
-    struct Lane {
-        std::unique_ptr<Reader> reader;
-        uint64_t next = 0;
-    };
     int open_reading(const char *path, XrdOucEnv &env);
     int open_writing(const char *path, int flags, mode_t mode, XrdOucEnv &env);
     int close_writing(long long *size);
     int finish();
     int fail(const char *what, const Failure &failure);
-    std::unique_ptr<Lane> take_lane(uint64_t offset, Failure &failure);
-    void give_lane(std::unique_ptr<Lane> lane);
+    // A connection in which this file is open, and not a later one of its name.
+    Failure open_lane(Lanes::Held &lane);
     // Asks, and once more on a new connection if that fails: the file is the same, or the client hears of it.
-    Failure read_again(std::unique_ptr<Lane> &lane, Tag tag, const std::string &body, char *into, size_t room,
+    Failure read_again(Lanes::Held &lane, Tag tag, const std::string &body, char *into, size_t room,
                        size_t &got);
     ssize_t read_at(char *into, uint64_t offset, size_t size);
     ssize_t read_group(const XrdOucIOVec *pieces, size_t count, size_t bytes);
     void pump();
+    int pump_from(int in);
     int put(const char *from, uint64_t offset, size_t size);
     Failure send_last();
 
@@ -60,12 +55,10 @@ private:
 
     // Reading.
     Entry entry;
-    std::mutex mutex;
-    std::condition_variable lane_is_free;
-    std::list<std::unique_ptr<Lane>> lanes;  // that are free
-    size_t lane_count = 0;
+    Lanes lanes;
 
     // Writing. `mutex` holds for all of it.
+    std::mutex mutex;
     std::unique_ptr<Link> link;
     uint64_t writer = 0;    // its number among all that have the path
     bool persists = false;  // XRootD tells clean ends from others: ofs.persist

@@ -86,6 +86,13 @@ XrdSysError &log() {
     return the;
 }
 
+int is_private(const std::string &directory) {
+    struct stat found;
+    if (lstat(directory.c_str(), &found) != 0) return errno;
+    if (!S_ISDIR(found.st_mode)) return ENOTDIR;
+    return found.st_uid == geteuid() && (found.st_mode & 077) == 0 ? 0 : EPERM;
+}
+
 bool configure(XrdSysLogger *logger, const char *file) {
     static std::mutex mutex;
     static bool done = false, good = false;
@@ -118,6 +125,14 @@ bool configure(XrdSysLogger *logger, const char *file) {
     if (settings().tpc_directory.empty()) {
         const char *admin = getenv("XRDADMINPATH");
         settings().tpc_directory = std::string(admin ? admin : "/tmp") + "/kist-tpc";
+    }
+    // It is made with the first copy. What is there already may be somebody else's, who waits for this.
+    int error = is_private(settings().tpc_directory);
+    if (error && error != ENOENT) {
+        std::string why =
+            settings().tpc_directory + " (kist.tpcdir) is no directory of this server's user alone";
+        log().Emsg("Config", error, why.c_str(), "(mode 0700): remove it, or name another one");
+        bad = true;
     }
     if (settings().socket.empty()) {
         log().Emsg("Config", "kist.socket is missing: the path of Kist's socket");

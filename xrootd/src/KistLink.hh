@@ -143,6 +143,8 @@ Settings &settings();
 XrdSysError &log();
 // Reads the configuration, once for all plugins. False: it cannot be used.
 bool configure(XrdSysLogger *logger, const char *file);
+// Whether a directory belongs to this server alone, as errno: what it reads there becomes somebody's file.
+int is_private(const std::string &directory);
 
 // One connection. At most one file is open in it at Kist's side. Not for several threads at once.
 class Link {

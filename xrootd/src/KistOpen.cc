@@ -40,17 +40,42 @@ OpenFiles &open_files() {
 std::atomic<bool> authorises{false};
 
 void OpenFiles::settle(std::map<std::string, Counts>::iterator at) {
-    if (at->second.readers == 0 && at->second.refused == 0 && at->second.writer == 0) counts.erase(at);
+    const Counts &of = at->second;
+    if (of.readers == 0 && of.refused == 0 && of.arriving == 0 && of.writer == 0) counts.erase(at);
 }
 
-bool OpenFiles::add_reader(const std::string &path) {
+bool OpenFiles::arrive(const std::string &path, uint64_t file, uint64_t moment) {
+    std::lock_guard<std::mutex> held(mutex);
+    Counts &of = counts[path];
+    of.arriving++;
+    if (moment > of.found_at) {
+        of.found = file;
+        of.found_at = moment;
+    }
+    return of.readers > 0 && of.opened != file;
+}
+
+void OpenFiles::leave(const std::string &path) {
+    std::lock_guard<std::mutex> held(mutex);
+    auto at = counts.find(path);
+    if (at == counts.end()) return;
+    if (--at->second.arriving == 0) at->second.found = at->second.found_at = 0;
+    settle(at);
+}
+
+OpenFiles::Added OpenFiles::add_reader(const std::string &path, uint64_t file, uint64_t moment) {
     std::lock_guard<std::mutex> held(mutex);
     auto at = counts.emplace(path, Counts()).first;
-    bool late = std::chrono::steady_clock::now() - at->second.refused_since > ON_THE_WAY_MAX;
-    bool free = at->second.refused == 0 || late;
-    if (free) at->second.readers++;
+    Counts &of = at->second;
+    bool late = std::chrono::steady_clock::now() - of.refused_since > ON_THE_WAY_MAX;
+    bool replaced = of.found_at > moment && of.found != file;
+    Added added = of.refused != 0 && !late ? BUSY : replaced ? REPLACED : OPENED;
+    if (added == OPENED) {
+        of.readers++;
+        of.opened = file;
+    }
     settle(at);
-    return free;
+    return added;
 }
 
 void OpenFiles::remove_reader(const std::string &path) {
@@ -118,6 +143,8 @@ Pending &pending() {
 void Pending::reset() {
     if (kind == NONE && fifo.empty() && !reader) return;
     if (kind == READ && failure) open_files().remove_refused(path);
+    if (arrives) open_files().leave(path);
+    arrives = false;
     if (kind == WRITE) open_files().remove_writer(path, writer);
     if (!fifo.empty()) unlink(fifo.c_str());
     if (reader) Reader::close(std::move(reader));

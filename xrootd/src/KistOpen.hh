@@ -2,7 +2,9 @@
 //
 // XRootD gives every client that opens a path the same open file while one is open, without asking the
 // storage again (XrdOfsHandle::Alloc). What the next client may, is therefore asked in Access(), which comes
-// first on the same thread, and remembered until Open(). A new file is never shared.
+// first on the same thread, and remembered until Open(). A new file is never shared. A file that was replaced
+// while it is open is shared no more: XRootD is told to forget that it is open (XrdOfsHandle::Hide), and who
+// has it keeps it.
 #pragma once
 
 #include <map>
@@ -26,8 +28,19 @@ struct Reader {
 
 class OpenFiles {
 public:
-    // A file was opened for reading. False: at this moment somebody is on the way who may not share it.
-    bool add_reader(const std::string &path);
+    // A moment, taken before Kist is asked which file a path is: of two answers that of the later one counts.
+    uint64_t moment() { return ++moments; }
+    // Somebody who has found this file under the path is on the way to Open(). True: what was opened last is
+    // another file, which they must not come to share.
+    bool arrive(const std::string &path, uint64_t file, uint64_t moment);
+    void leave(const std::string &path);
+    // A file was opened for reading.
+    enum Added {
+        OPENED,
+        BUSY,     // not: at this moment somebody is on the way who may not share it
+        REPLACED  // not: somebody is on the way who has found another file later
+    };
+    Added add_reader(const std::string &path, uint64_t file, uint64_t moment);
     void remove_reader(const std::string &path);
     // Somebody who may not open it is on the way to Open(). False: it is open, so that they would share it.
     bool add_refused(const std::string &path);
@@ -43,13 +56,16 @@ public:
 private:
     using Time = std::chrono::steady_clock::time_point;
     struct Counts {
-        int readers = 0, refused = 0;
+        int readers = 0, refused = 0, arriving = 0;
+        uint64_t opened = 0;               // the file that was opened last, while there are readers
+        uint64_t found = 0, found_at = 0;  // the file that was found last, and when, while somebody arrives
         Time refused_since, writer_since;
         uint64_t writer = 0;
         bool writer_is_open = false;
     };
     void settle(std::map<std::string, Counts>::iterator at);
     std::mutex mutex;
+    std::atomic<uint64_t> moments{0};
     uint64_t last_writer = 0;
     std::map<std::string, Counts> counts;
 };
@@ -70,6 +86,8 @@ struct Pending {
     enum Kind { NONE, READ, WRITE } kind = NONE;
     std::string path;
     std::unique_ptr<Reader> reader;  // READ, if it could be opened
+    bool arrives = false;            // READ: OpenFiles counts it
+    uint64_t moment = 0;             // READ: before it was opened
     Failure failure;                 // READ, if not
     uint64_t writer = 0;             // WRITE: its number
     std::string fifo;                // WRITE, if another program brings the bytes

@@ -10,6 +10,7 @@
 #include "XrdAcc/XrdAccAuthorize.hh"
 #include "XrdAcc/XrdAccPrivs.hh"
 #include "XrdCks/XrdCks.hh"
+#include "XrdOfs/XrdOfsHandle.hh"
 #include "XrdOfs/XrdOfsPrepare.hh"
 #include "XrdOuc/XrdOucBuffer.hh"
 #include "XrdOuc/XrdOucEnv.hh"
@@ -227,6 +228,7 @@ private:
         static std::atomic<unsigned> count{0};
         const std::string &directory = settings().tpc_directory;
         if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return errno;
+        if (int error = is_private(directory)) return error;
         char name[64];
         snprintf(name, sizeof name, "/%ld-%u", static_cast<long>(getpid()), count++);
         unlink((directory + name).c_str());
@@ -277,6 +279,7 @@ private:
         std::string who;
         if (!is_path(path) || !asker(entity, env, who)) return XrdAccPriv_None;
         Failure failure;
+        mine.moment = open_files().moment();
         std::unique_ptr<Reader> reader = Reader::open(who, path, failure);
         if (!reader) {
             if (!failure) failure.error = EIO;
@@ -288,6 +291,12 @@ private:
         mine.kind = Pending::READ;
         mine.path = path;
         mine.reader = std::move(reader);
+        if (mine.reader) {
+            bool was_replaced = open_files().arrive(mine.path, mine.reader->entry.file, mine.moment);
+            mine.arrives = true;
+            // Who has the old version open keeps it; this client opens the file anew.
+            if (was_replaced) XrdOfsHandle::Hide(path);
+        }
         return XrdAccPriv_All;
     }
 };
@@ -299,19 +308,19 @@ public:
     int begin(XrdSfsPrep &what, XrdOucErrInfo &error, const XrdSecEntity *client) override {
         try {
             // Evict comes with options 0, and so does what asks for nothing at all.
-            if (what.opts & Prep_EVICT) return ask(EVICT, what, error, client, false);
-            if (what.opts & Prep_STAGE) return ask(STAGE, what, error, client, false);
+            if (what.opts & Prep_EVICT) return ask(EVICT, what, error, client);
+            if (what.opts & Prep_STAGE) return ask(STAGE, what, error, client);
             return SFS_OK;
         } catch (...) { return no_memory(error); }
     }
     int cancel(XrdSfsPrep &what, XrdOucErrInfo &error, const XrdSecEntity *client) override {
         try {
-            return ask(CANCEL, what, error, client, false);
+            return ask(CANCEL, what, error, client);
         } catch (...) { return no_memory(error); }
     }
     int query(XrdSfsPrep &what, XrdOucErrInfo &error, const XrdSecEntity *client) override {
         try {
-            return ask(QUERY, what, error, client, true);
+            return ask(QUERY, what, error, client);
         } catch (...) { return no_memory(error); }
     }
 
@@ -326,33 +335,68 @@ private:
         return SFS_ERROR;
     }
 
-    static int ask(Tag tag, XrdSfsPrep &what, XrdOucErrInfo &error, const XrdSecEntity *client, bool again) {
+    static int ask(Tag tag, XrdSfsPrep &what, XrdOucErrInfo &error, const XrdSecEntity *client) {
         std::string who, paths, answer;
         // A token comes with the first path, if any.
         XrdOucEnv env(what.oinfo && what.oinfo->text ? what.oinfo->text : nullptr, 0, client);
         if (!asker(client, &env, who)) return refuse(error, EACCES, "who it is cannot be told to Kist");
-        size_t count = 0;
-        for (XrdOucTList *path = what.paths; path; path = path->next, count++) {
+        std::vector<size_t> begins;  // where each path begins in `paths`
+        for (XrdOucTList *path = what.paths; path; path = path->next) {
             if (!is_path(path->text))
                 return refuse(error, EINVAL, "a path is not text in UTF-8, or too long");
+            begins.push_back(paths.size());
             paths += Body().text(path->text).bytes;
         }
+        size_t count = begins.size();
         std::string request(what.reqid ? what.reqid : "");
         if (count > PATHS_MAX || request.size() > REQUEST_BYTES_MAX || !is_utf8(request) ||
             paths.size() > IO_BYTES_MAX)
             return refuse(error, EINVAL, "too many paths, or no number of a request");
+        if (tag == QUERY) return query_all(Body().raw(who).text(request).bytes, paths, begins, error);
         Body body;
         body.raw(who);
         if (tag == STAGE) body.u32(priority(what.opts));
-        if (tag == CANCEL || tag == QUERY) body.text(request);
+        if (tag == CANCEL) body.text(request);
         if (tag != CANCEL) body.u16(static_cast<uint16_t>(count)).raw(paths);
-        if (Failure failure = call(tag, body.bytes, answer, again))
+        if (Failure failure = call(tag, body.bytes, answer, false))
             return refuse(error, failure.error, failure.why);
         if (tag == STAGE) {
             Fields fields(answer);
             answer = fields.text();
         }
-        return tag == STAGE || tag == QUERY ? tell(error, answer) : SFS_OK;
+        return tag == STAGE ? tell(error, answer) : SFS_OK;
+    }
+
+    // One answer has room for some thousand paths: what is left is asked for again.
+    static int query_all(const std::string &head, const std::string &paths, const std::vector<size_t> &begins,
+                         XrdOucErrInfo &error) {
+        std::string all;
+        for (size_t told = 0;;) {
+            size_t left = begins.size() - told;
+            Body body;
+            body.raw(head).u16(static_cast<uint16_t>(left));
+            if (left) body.raw(paths.substr(begins[told]));
+            std::string answer;
+            if (Failure failure = call(QUERY, body.bytes, answer, true))
+                return refuse(error, failure.error, failure.why);
+            Fields fields(answer);
+            size_t more = fields.u32();
+            if (fields.bad || (left && (more == 0 || more > left)) || !append(all, answer.substr(4)))
+                return refuse(error, EIO, "an answer of Kist about a request cannot be read");
+            told += more;
+            if (told >= begins.size()) return tell(error, all);
+        }
+    }
+
+    // Puts the lines of another answer behind those that there are: {"request_id":"17","responses":[...]}.
+    static bool append(std::string &all, const std::string &answer) {
+        static const std::string BEGIN = "\"responses\":[", END = "]}";
+        size_t begin = answer.find(BEGIN);
+        if (begin == std::string::npos || answer.compare(answer.size() - END.size(), END.size(), END) != 0)
+            return false;
+        if (all.empty()) all = answer;
+        else all.replace(all.size() - END.size(), END.size(), "," + answer.substr(begin + BEGIN.size()));
+        return true;
     }
 
     static uint32_t priority(int options) {

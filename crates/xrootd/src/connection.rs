@@ -9,7 +9,7 @@ use base::Duration;
 use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use transfer::{Holder, Place};
+use transfer::{Holder, Place, Transfers};
 
 use crate::errors::{NEARLINE, Refused};
 use crate::frame::{
@@ -264,11 +264,8 @@ impl Connection {
                 Ok(Answer::Data(vec![reading.read_vector(&pieces)?.into()]))
             }
             Request::Write { offset, bytes } => {
-                self.take_transfer()?;
-                match &mut self.file {
-                    Some(OpenFile { open: Open::Writing(writing), .. }) => writing.write(offset, bytes)?,
-                    _ => return Err(Refused::new(Errno::BADF, "no new file is open in this connection")),
-                }
+                let file = self.file.as_mut();
+                file.ok_or_else(no_new_file)?.write(&self.shared.transfers, offset, bytes)?;
                 Ok(Answer::None)
             }
             Request::Finish => self.finish(),
@@ -312,7 +309,10 @@ impl Connection {
             }
             Request::Query { asker, request, paths } => {
                 let client = self.client(&asker, "request", &request)?;
-                Ok(Body(staging::query(&client, &request, &paths)?.into_bytes()))
+                let answer = staging::query(&client, &request, &paths)?;
+                let mut body = Body::default().u32(answer.paths);
+                body.0.extend_from_slice(answer.json.as_bytes());
+                Ok(body)
             }
             Request::Evict { asker, paths } => {
                 staging::evict(&self.client(&asker, "evict", first(&paths))?, &paths).map(done)
@@ -331,13 +331,14 @@ impl Connection {
         self.none_is_open()?;
         let place = self.place(&client)?;
         let path = names::path(text)?;
-        let opened = Reading::open(client.engine.clone(), path);
+        let opened = Reading::open(client.engine.clone(), path.clone());
         let (reading, stat) = match opened {
             Err(refused)
                 if refused.errno == Refused::new(NEARLINE, "").errno
                     && self.shared.settings.nearline == Nearline::Stall =>
             {
-                self.shared.stage_once(&client, text)?;
+                let settings = &self.shared.settings;
+                self.shared.staged.once(&client, &path, settings.pin, settings.clock.now())?;
                 return Err(Refused::new(Errno::BUSY, format!("{} It is being staged.", refused.why)));
             }
             opened => opened?,
@@ -360,11 +361,7 @@ impl Connection {
 
     /// The open file has a place among the transfers while it is used.
     fn take_transfer(&mut self) -> Result<(), Refused> {
-        let transfers = &self.shared.transfers;
-        if let Some(file) = self.file.as_mut().filter(|file| file.transfer.is_none()) {
-            file.transfer = Some(transfers.admit_blocking(transfers.places(), &file.holder)?);
-        }
-        Ok(())
+        self.file.as_mut().map_or(Ok(()), |file| file.take_transfer(&self.shared.transfers))
     }
 
     fn reading(&mut self) -> Result<&mut Reading, Refused> {
@@ -388,7 +385,7 @@ impl Connection {
             }
             other => {
                 self.file = other;
-                Err(Refused::new(Errno::BADF, "no new file is open in this connection"))
+                Err(no_new_file())
             }
         }
     }
@@ -397,6 +394,32 @@ impl Connection {
 impl OpenFile {
     fn new(open: Open, client: &Client, place: Place) -> Self {
         OpenFile { open, holder: holder(client), _place: place, transfer: None }
+    }
+
+    fn take_transfer(&mut self, transfers: &Transfers) -> Result<(), Refused> {
+        if self.transfer.is_none() {
+            self.transfer = Some(transfers.admit_blocking(transfers.places(), &self.holder)?);
+        }
+        Ok(())
+    }
+
+    /// Takes a piece of a new file. One that is refused, for whatever reason, ends the file: without it a
+    /// shorter one would be kept.
+    fn write(&mut self, transfers: &Transfers, offset: u64, bytes: &[u8]) -> Result<(), Refused> {
+        // What is passed over needs no place.
+        let has_place = match &self.open {
+            Open::Writing(writing) if writing.has_failed() => return Ok(()),
+            Open::Writing(_) => self.take_transfer(transfers),
+            Open::Reading(_) => return Err(no_new_file()),
+        };
+        match (&mut self.open, has_place) {
+            (Open::Writing(writing), Ok(())) => writing.write(offset, bytes),
+            (Open::Writing(writing), Err(refused)) => {
+                writing.fail(refused.clone());
+                Err(refused)
+            }
+            (Open::Reading(_), _) => Err(no_new_file()),
+        }
     }
 
     fn pause(&mut self) {
@@ -412,6 +435,48 @@ fn holder(client: &Client) -> Holder {
     Holder { caller: client.caller.name.clone(), ..Holder::default() }
 }
 
+fn no_new_file() -> Refused {
+    Refused::new(Errno::BADF, "no new file is open in this connection")
+}
+
 fn first(paths: &[String]) -> &str {
     paths.first().map_or("", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use authority::Notices;
+    use transfer::{Places, TransferLimits};
+
+    use super::*;
+    use crate::writing::tests::Full;
+
+    #[test]
+    fn a_piece_that_finds_no_place_ends_the_file() {
+        let limits =
+            TransferLimits { at_once: 1, admission_wait: Duration::ZERO, ..TransferLimits::default() };
+        let transfers = Transfers::new(limits, &Notices::default(), |_| 1);
+        let holder = Holder { caller: "anna".to_owned(), ..Holder::default() };
+        let writing = Writing::new(Box::new(Full), None, 1 << 20, (Arc::default(), 1 << 20));
+        let mut file = OpenFile {
+            open: Open::Writing(Box::new(writing)),
+            holder: holder.clone(),
+            _place: transfers.admit_blocking(&Places::new(1), &holder).unwrap(),
+            transfer: None,
+        };
+        assert!(file.write(&transfers, 0, b"abc").is_ok());
+        file.pause();
+        let busy = transfers.admit_blocking(transfers.places(), &holder).unwrap();
+        let refused = file.write(&transfers, 3, b"def").unwrap_err();
+        assert_eq!(i32::from(refused.errno), Errno::BUSY.raw_os_error());
+        drop(busy);
+        // There are places again: the piece is missing all the same.
+        assert!(file.write(&transfers, 6, b"ghi").is_ok(), "further ones are passed over");
+        let Open::Writing(writing) = file.open else { unreachable!() };
+        assert_eq!(
+            writing.finish().map(|done| done.size),
+            Err(refused),
+            "the upload was not asked for its end"
+        );
+    }
 }

@@ -15,6 +15,7 @@ mod people;
 mod reading;
 mod server;
 mod settings;
+mod staged;
 mod staging;
 mod window;
 mod wire;

@@ -12,9 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use archive::has_ended;
-use authority::{Guard, Staging as _};
-use base::{Duration, RequestId};
+use authority::Guard;
+use base::Duration;
 use rustix::fs::{Gid, chown};
 use rustix::net::sockopt::socket_peercred;
 use thiserror::Error;
@@ -22,10 +21,8 @@ use transfer::{Places, Transfers};
 
 use crate::connection::Connection;
 use crate::engine::Engine;
-use crate::errors::Refused;
-use crate::people::Client;
 use crate::settings::{Settings, Space};
-use crate::staging;
+use crate::staged::Staged;
 
 /// A stop waits for this long at most until the connections have ended.
 const STOP_WAIT: Duration = Duration::from_secs(20);
@@ -33,8 +30,6 @@ const STOP_WAIT: Duration = Duration::from_secs(20);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// The stack of a connection's thread: what it reads lies on the heap.
 const STACK_BYTES: usize = 512 << 10;
-/// Requests that an open of a file on tape made and that are remembered.
-const STAGED_MAX: usize = 10_000;
 /// Mode of the socket.
 const SOCKET_MODE: u32 = 0o660;
 
@@ -63,7 +58,8 @@ pub struct Shared {
     /// Bytes that wait in windows.
     pub windows: Arc<AtomicU64>,
     space: Mutex<Option<(Instant, Option<Space>)>>,
-    staged: Mutex<BTreeMap<(String, String), RequestId>>,
+    /// What opens of files on tape have asked for.
+    pub staged: Staged,
     connections: Mutex<Connections>,
     /// Told when a connection ends.
     ended: Condvar,
@@ -101,7 +97,7 @@ pub fn open(guard: Guard<dyn Engine>, transfers: Transfers, settings: Settings) 
         open_files,
         windows: Arc::default(),
         space: Mutex::default(),
-        staged: Mutex::default(),
+        staged: Staged::default(),
         connections: Mutex::default(),
         ended: Condvar::new(),
         settings,
@@ -263,33 +259,5 @@ impl Shared {
         let space = (self.settings.space)();
         *known = Some((Instant::now(), space));
         space
-    }
-
-    /// Has a file staged that somebody wants to open, once for all times that they ask.
-    ///
-    /// # Errors
-    /// If they may not.
-    pub fn stage_once(&self, client: &Client, path: &str) -> Result<(), Refused> {
-        let key = (client.caller.name.clone(), path.to_owned());
-        let known = self.staged().get(&key).copied();
-        if let Some(request) = known
-            && client.engine.request(request).is_ok_and(|info| !has_ended(info.record.state))
-        {
-            return Ok(());
-        }
-        let request = staging::stage(client, &[path.to_owned()], 0, self.settings.pin)?;
-        let mut staged = self.staged();
-        if staged.len() >= STAGED_MAX {
-            // Whoever is forgotten makes another request, which costs nothing but a line.
-            staged.clear();
-        }
-        if let Ok(number) = request.parse() {
-            staged.insert(key, RequestId(number));
-        }
-        Ok(())
-    }
-
-    fn staged(&self) -> MutexGuard<'_, BTreeMap<(String, String), RequestId>> {
-        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::errors::Refused;
+use crate::frame::IO_BYTES_MAX;
 use crate::names::path;
 use crate::people::Client;
 
@@ -19,6 +20,9 @@ use crate::people::Client;
 const QUERY_FILES_MAX: usize = 100_000;
 /// Files of a request that are told if none is named.
 const ANSWER_FILES_MAX: usize = 1_000;
+/// The longest JSON in one answer. A line has a path and a reason with it: it is much shorter than what a
+/// frame has room for beside this.
+const ANSWER_BYTES_MAX: usize = IO_BYTES_MAX as usize;
 /// A page of files of a request.
 const PAGE: usize = 1_000;
 
@@ -33,15 +37,25 @@ fn number(text: &str) -> Result<RequestId, Refused> {
 
 /// Has files brought back; gives the number of the request.
 pub fn stage(client: &Client, texts: &[String], priority: u32, pin: Duration) -> Result<String, Refused> {
-    let selection = Selection { paths: paths(texts)?, recursive: false };
+    let request = stage_paths(client, paths(texts)?, priority, pin)?;
+    Ok(request.0.to_string())
+}
+
+/// The same of paths that were read already.
+pub fn stage_paths(
+    client: &Client,
+    paths: Vec<ArchivePath>,
+    priority: u32,
+    pin: Duration,
+) -> Result<RequestId, Refused> {
+    let selection = Selection { paths, recursive: false };
     if selection.paths.is_empty() {
         return Err(Refused::new(Errno::INVAL, "no path is named"));
     }
     let more = u8::try_from(priority).unwrap_or(0);
     let priority = PRIORITY_USUAL.saturating_add(more).min(PRIORITY_MAX);
     let options = StageOptions { owner: client.caller.name.clone(), pin, priority };
-    let request = client.engine.stage_told(&selection, options, &CallProgress::default())?;
-    Ok(request.0.to_string())
+    Ok(client.engine.stage_told(&selection, options, &CallProgress::default())?)
 }
 
 /// Cancels a request; of one that is over the pins are given back: XRootD has one word for both.
@@ -81,11 +95,33 @@ pub fn evict(client: &Client, texts: &[String]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// How a request stands: the JSON that gfal2 and FTS read.
-#[derive(Serialize)]
-struct Answer<'a> {
-    request_id: &'a str,
-    responses: Vec<Line>,
+/// How a request stands: the JSON that gfal2 and FTS read, of as many of the paths as one answer has room for.
+pub struct Answer {
+    /// Paths, from the first, that it tells of.
+    pub paths: u32,
+    /// `request_id` and `responses`.
+    pub json: String,
+}
+
+impl Answer {
+    /// Takes lines as long as the whole is no longer than `room`.
+    fn of(request: &str, room: usize, lines: impl Iterator<Item = Line>) -> Result<Self, serde_json::Error> {
+        let mut json = format!(r#"{{"request_id":{},"responses":["#, serde_json::to_string(request)?);
+        let (end, mut paths) = ("]}", 0);
+        for line in lines {
+            let line = serde_json::to_string(&line)?;
+            if paths > 0 && json.len() + 1 + line.len() + end.len() > room {
+                break;
+            }
+            if paths > 0 {
+                json.push(',');
+            }
+            json.push_str(&line);
+            paths += 1;
+        }
+        json.push_str(end);
+        Ok(Answer { paths, json })
+    }
 }
 
 #[derive(Serialize)]
@@ -100,8 +136,8 @@ struct Line {
     error_text: String,
 }
 
-/// How a request stands, for these paths, or for the first of its files.
-pub fn query(client: &Client, text: &str, texts: &[String]) -> Result<String, Refused> {
+/// How a request stands, for these paths, or for the first of its files: as many of them as fit.
+pub fn query(client: &Client, text: &str, texts: &[String]) -> Result<Answer, Refused> {
     let request = number(text)?;
     let info = client.engine.request(request)?;
     let wanted = paths(texts)?;
@@ -122,8 +158,8 @@ pub fn query(client: &Client, text: &str, texts: &[String]) -> Result<String, Re
         };
         told(asked.to_string(), stat, file, waits, &created)
     };
-    let answer = Answer { request_id: text, responses: asked.iter().map(line).collect() };
-    serde_json::to_string(&answer).map_err(|error| Refused::new(Errno::IO, error.to_string()))
+    Answer::of(text, ANSWER_BYTES_MAX, asked.iter().map(line))
+        .map_err(|error| Refused::new(Errno::IO, error.to_string()))
 }
 
 fn told(
@@ -179,4 +215,40 @@ fn files_of(
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::FRAME_BYTES_MAX;
+
+    fn line(path: &str) -> Line {
+        told(path.to_owned(), Err(format!("there is no {path}")), None, true, "1")
+    }
+
+    #[test]
+    fn an_answer_has_as_many_lines_as_fit() {
+        let paths: Vec<String> =
+            (0..10_000).map(|n| format!("/experiment/run-{n:05}/{}", "f".repeat(60))).collect();
+        let (mut told, mut answers) = (Vec::new(), 0);
+        while told.len() < paths.len() {
+            let left = paths.iter().skip(told.len());
+            let answer = Answer::of("17", ANSWER_BYTES_MAX, left.map(|path| line(path))).unwrap();
+            assert!(answer.json.len() <= ANSWER_BYTES_MAX, "{}", answer.json.len());
+            let read: serde_json::Value = serde_json::from_str(&answer.json).unwrap();
+            assert_eq!(read["request_id"], "17");
+            let responses = read["responses"].as_array().unwrap();
+            assert_eq!(responses.len(), answer.paths as usize);
+            told.extend(responses.iter().map(|line| line["path"].as_str().unwrap().to_owned()));
+            answers += 1;
+        }
+        assert_eq!((told == paths, answers), (true, 2), "all of them, in their order");
+        assert_eq!(
+            Answer::of("17", 0, std::iter::empty()).unwrap().json,
+            r#"{"request_id":"17","responses":[]}"#
+        );
+        let longest = Answer::of("17", 0, std::iter::repeat_with(|| line(&"\u{1}".repeat(4096)))).unwrap();
+        assert_eq!(longest.paths, 1, "one line at least");
+        assert!(longest.json.len() < (FRAME_BYTES_MAX - IO_BYTES_MAX) as usize, "{}", longest.json.len());
+    }
 }

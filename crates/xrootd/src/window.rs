@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+/// What a piece counts for at least: one of a few bytes costs more memory around it than it has bytes.
+pub const PIECE_BYTES_MIN: u64 = 256;
+
 /// Why a piece is not taken. The file is over then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum WindowError {
@@ -15,7 +18,10 @@ pub enum WindowError {
         offset: u64,
     },
     /// It is too far ahead.
-    #[error("bytes {offset}.. come before bytes {next}..: at most {limit} bytes wait for those before")]
+    #[error(
+        "bytes {offset}.. come before bytes {next}..: at most {limit} bytes wait for those before, \
+             where a piece counts for {PIECE_BYTES_MIN} bytes at least"
+    )]
     Ahead {
         /// Where it begins.
         offset: u64,
@@ -37,7 +43,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// At most `limit` bytes wait.
+    /// At most `limit` bytes wait, as [`Window::kept`] counts them.
     pub fn new(limit: u64) -> Self {
         Window { next: 0, waiting: BTreeMap::new(), kept: 0, limit }
     }
@@ -47,7 +53,7 @@ impl Window {
         self.next
     }
 
-    /// Bytes that wait.
+    /// Bytes that wait; a piece counts for [`PIECE_BYTES_MIN`] at least.
     pub fn kept(&self) -> u64 {
         self.kept
     }
@@ -71,10 +77,10 @@ impl Window {
             self.next = end;
             return Ok(true);
         }
-        if self.kept + length > limit {
+        if self.kept + cost(length) > limit {
             return Err(WindowError::Ahead { offset, next, limit });
         }
-        self.kept += length;
+        self.kept += cost(length);
         self.waiting.insert(offset, bytes.to_vec());
         Ok(false)
     }
@@ -83,9 +89,14 @@ impl Window {
     pub fn ready(&mut self) -> Option<Vec<u8>> {
         let piece = self.waiting.remove(&self.next)?;
         self.next += piece.len() as u64;
-        self.kept -= piece.len() as u64;
+        self.kept -= cost(piece.len() as u64);
         Some(piece)
     }
+}
+
+/// What a piece of so many bytes counts for.
+fn cost(length: u64) -> u64 {
+    length.max(PIECE_BYTES_MIN)
 }
 
 #[cfg(test)]
@@ -94,11 +105,12 @@ mod tests {
 
     #[test]
     fn pieces_come_in_any_order_within_the_window() {
-        let mut window = Window::new(4);
+        let limit = 2 * PIECE_BYTES_MIN;
+        let mut window = Window::new(limit);
         assert_eq!(window.take(2, b"cd"), Ok(false));
         assert_eq!(window.take(4, b"ef"), Ok(false));
-        assert_eq!((window.kept(), window.ready()), (4, None));
-        assert_eq!(window.take(6, b"g"), Err(WindowError::Ahead { offset: 6, next: 0, limit: 4 }));
+        assert_eq!((window.kept(), window.ready()), (limit, None));
+        assert_eq!(window.take(6, b"g"), Err(WindowError::Ahead { offset: 6, next: 0, limit }));
         assert_eq!(window.take(0, b"ab"), Ok(true));
         assert_eq!((window.ready(), window.ready()), (Some(b"cd".to_vec()), Some(b"ef".to_vec())));
         assert_eq!((window.ready(), window.next(), window.kept()), (None, 6, 0));
@@ -106,8 +118,20 @@ mod tests {
     }
 
     #[test]
+    fn many_small_pieces_fill_the_window_before_they_fill_the_memory() {
+        let limit = 32 << 20;
+        let mut window = Window::new(limit);
+        let taken = (0..).take_while(|n| window.take(1 + 2 * n, b"x").is_ok()).count();
+        assert_eq!(taken as u64, limit / PIECE_BYTES_MIN);
+        let mut window = Window::new(limit);
+        let large = vec![0; 2 << 20];
+        let taken = (0..).take_while(|n| window.take(1 + n * (2 << 20), &large).is_ok()).count();
+        assert_eq!(taken, 16, "large ones count for their bytes");
+    }
+
+    #[test]
     fn nothing_is_written_twice() {
-        let mut window = Window::new(100);
+        let mut window = Window::new(100 * PIECE_BYTES_MIN);
         assert_eq!(window.take(0, b"abcd"), Ok(true));
         assert_eq!(window.take(10, b"klm"), Ok(false));
         for (offset, bytes) in

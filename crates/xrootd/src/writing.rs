@@ -71,14 +71,22 @@ impl Writing {
             return Ok(());
         }
         upload.write(bytes)?;
+        let mut kept = kept;
         while let Some(piece) = self.window.ready() {
-            self.all_kept.fetch_sub(piece.len() as u64, Ordering::Relaxed);
+            self.all_kept.fetch_sub(kept - self.window.kept(), Ordering::Relaxed);
+            kept = self.window.kept();
             upload.write(&piece)?;
         }
         Ok(())
     }
 
-    fn fail(&mut self, refused: Refused) {
+    /// Whether it is over: nothing of it will be kept.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// A piece of it was refused: without that piece nothing of the file may be kept.
+    pub fn fail(&mut self, refused: Refused) {
         self.upload = None;
         self.failed = Some(refused);
         self.forget();
@@ -124,13 +132,14 @@ impl Drop for Writing {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use archive::{ArchiveError, PutCallback};
 
     use super::*;
+    use crate::window::PIECE_BYTES_MIN;
 
     /// An upload without room.
-    struct Full;
+    pub(crate) struct Full;
 
     impl Upload for Full {
         fn write(&mut self, _: &[u8]) -> Result<(), ArchiveError> {
@@ -151,7 +160,7 @@ mod tests {
     }
 
     fn writing(size: Option<u64>, all: &Arc<AtomicU64>) -> Writing {
-        Writing::new(Box::new(Full), size, 8, (all.clone(), 10))
+        Writing::new(Box::new(Full), size, 2 * PIECE_BYTES_MIN, (all.clone(), PIECE_BYTES_MIN))
     }
 
     #[test]
@@ -160,7 +169,11 @@ mod tests {
         let (mut one, mut two) = (writing(None, &all), writing(None, &all));
         assert!(one.write(1, b"123456").is_ok());
         let refused = two.write(1, b"123456").unwrap_err();
-        assert_eq!((refused.errno, all.load(Ordering::Relaxed)), (12, 6), "more than all may keep");
+        assert_eq!(
+            (refused.errno, all.load(Ordering::Relaxed)),
+            (12, PIECE_BYTES_MIN),
+            "more than all may keep"
+        );
         assert!(two.write(0, b"0").is_ok(), "the rest is passed over");
         assert_eq!(two.finish().unwrap_err().errno, 12, "and refused in the same words");
         assert!(one.write(0, b"0").is_ok());
