@@ -254,3 +254,23 @@ def test_floods_and_servers_that_never_end(place):
         for line in lines:
             line.socket.close()
         over.set()
+
+
+@needs("kist")
+def test_copies_that_do_not_go_on_keep_nobody_from_a_server(place):
+    over = threading.Event()
+    stalls = Other(lambda *_: over.wait(60) and None)
+    good = Other()
+    with opened(place, good, stalls) as server, calm(server, 200):
+        lines = [Line(server) for _ in range(300)]
+        for at, line in enumerate(lines):
+            line.send(head("COPY", f"/tpc/x{at}", f"Source: {stalls.url}", key=server.key))
+        until("copies stand still", lambda: len(stalls.heads) >= 60)
+        secret = json.loads(server.command("key", "create", "other", "--admin", "--json").exits().out)["secret"]
+        # The same host, by another caller.
+        status, _, answer = ask(server, "COPY", "/tpc/good", f"Source: {good.url}", key=secret)
+        equal((status, "success: Created" in answer), (202, True), answer)
+        equal(ask(server, "DELETE", "/tpc/good")[0], 204)
+        for line in lines:
+            line.socket.close()
+        over.set()
