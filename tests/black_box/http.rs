@@ -75,6 +75,22 @@ fn bodies_that_end_early_store_nothing() {
     assert_eq!(instance.kist(&["ls"]).exits(0).out, "");
 }
 
+/// The bytes of a coding that nobody undoes were stored as if they were the file.
+#[test]
+fn codings_other_than_chunks_are_refused() {
+    let instance = Instance::serving();
+    let key = instance.key();
+    for coding in ["gzip, chunked", "chunked, chunked", "gzip\r\nTransfer-Encoding: chunked"] {
+        let fields = format!("Authorization: Bearer {key}\r\nTransfer-Encoding: {coding}");
+        let head = format!("PUT /data/coded HTTP/1.1\r\nHost: kist\r\n{fields}\r\n\r\n");
+        let mut stream = instance.begun(&[head.as_bytes(), b"1\r\nx\r\n0\r\n\r\n"].concat());
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        assert_eq!(status, *b"HTTP/1.1 501", "{coding}");
+    }
+    instance.kist(&["stat", "/coded"]).exits(3);
+}
+
 /// Nine bodies that stood still held all memory through which the pool is written: every put above 256 KiB of
 /// everybody waited for them.
 #[test]

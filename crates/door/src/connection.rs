@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use authority::{Allowances, ClientCertificate, Encrypted, Peer};
 use axum::body::Body;
-use http::header::HOST;
-use http::{HeaderValue, Version};
+use http::header::{CONNECTION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -240,6 +240,9 @@ async fn answer(mut request: Request<Incoming>, terms: &Terms, client: Client) -
     if let Some(certificate) = client.certificate {
         extensions.insert(certificate);
     }
+    if is_coded(request.headers()) {
+        return not_undone();
+    }
     let (request, unread) = unread::watch(request);
     let mut response = match &terms.serving {
         Serving::Native(routes) => match routes.call(request).await {
@@ -256,6 +259,26 @@ async fn answer(mut request: Request<Incoming>, terms: &Terms, client: Client) -
     if !is_http2 {
         unread.tell(&mut response);
     }
+    response
+}
+
+/// Whether a body comes in another coding than chunks. hyper undoes those alone, and would hand on the rest
+/// as if it were the body itself: a compressed file would be stored in place of the file.
+fn is_coded(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => false,
+        (Some(coding), None) => !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => true,
+    }
+}
+
+/// The answer to such a body (RFC 9112, 6.1). It is not read.
+fn not_undone() -> Response<Body> {
+    let mut response = Response::new(Body::from("the only Transfer-Encoding is chunked, once\n"));
+    *response.status_mut() = StatusCode::NOT_IMPLEMENTED;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
 }
 

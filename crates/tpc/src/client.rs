@@ -59,6 +59,8 @@ pub struct Client {
     config: Mutex<Arc<Config>>,
     connections: Arc<Connections>,
     net: Arc<dyn Net>,
+    /// Who makes copies with it.
+    caller: Arc<str>,
 }
 
 /// What holds for a copy from its beginning to its end.
@@ -73,6 +75,8 @@ pub(crate) struct Session {
     pub config: Arc<Config>,
     pub connections: Arc<Connections>,
     pub net: Arc<dyn Net>,
+    /// Whose share of the connections it has.
+    pub caller: Arc<str>,
 }
 
 impl Config {
@@ -97,7 +101,15 @@ impl Client {
     /// As [`Client::new`].
     pub fn with_net(settings: Settings, net: Arc<dyn Net>) -> Result<Self, TrustError> {
         let config = Mutex::new(Config::new(settings)?);
-        Ok(Client { config, connections: Arc::default(), net })
+        Ok(Client { config, connections: Arc::default(), net, caller: Arc::default() })
+    }
+
+    /// The client as one caller uses it, who gets as many of the connections as stay free for others. It
+    /// keeps the settings of this moment.
+    #[must_use]
+    pub fn of(&self, caller: &str) -> Self {
+        let Session { config, connections, net, .. } = self.session();
+        Client { config: Mutex::new(config), connections, net, caller: caller.into() }
     }
 
     /// Takes other settings and reads the authorities again. Copies that run keep those they began with; the
@@ -127,7 +139,8 @@ impl Client {
 
     pub(crate) fn session(&self) -> Session {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Session { config, connections: self.connections.clone(), net: self.net.clone() }
+        let (connections, net) = (self.connections.clone(), self.net.clone());
+        Session { config, connections, net, caller: self.caller.clone() }
     }
 }
 

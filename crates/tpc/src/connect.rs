@@ -69,7 +69,7 @@ impl Session {
         for address in &addresses {
             rules.check(&target.host, *address).map_err(|why| refused(target, why, Some(*address)))?;
         }
-        let permit = self.connections.take(&target.host, &settings.limits, if_full).await?;
+        let permit = self.connections.take((&self.caller, &target.host), &settings.limits, if_full).await?;
         // All addresses together may take as long as two connections: the first that is dead costs half of
         // it.
         let share = wait.min(wait.saturating_mul(2) / u32::try_from(addresses.len()).unwrap_or(1).max(1));

@@ -31,9 +31,9 @@ pub struct Limits {
     pub header_bytes: usize,
     /// Lines of the head of an answer.
     pub headers: usize,
-    /// Connections to all servers together.
+    /// Connections to all servers together; one caller gets as many as stay free, so half of them at most.
     pub connections: usize,
-    /// Connections to one host, by its name.
+    /// Connections to one host, by its name; shared likewise.
     pub connections_per_host: usize,
     /// Connections by which one file is fetched at most, whatever the client wishes.
     pub streams: usize,
@@ -64,8 +64,8 @@ impl Default for Limits {
             redirects: 10,
             header_bytes: 64 << 10,
             headers: 200,
-            connections: 256,
-            connections_per_host: 64,
+            connections: 512,
+            connections_per_host: 128,
             streams: 8,
             window: ByteCount(32 << 20),
         }

@@ -89,7 +89,8 @@ impl Round {
         Ok(is_end)
     }
 
-    /// Counts the paths of a request that has ended and pins nothing; whether those of its owner are too many with it.
+    /// Counts the paths of a request that has ended and pins nothing; whether those of its owner are too many
+    /// with it.
     fn has_many_paths(&mut self, request: &RequestRecord) -> bool {
         let Some(list) = request.list else { return false };
         let paths = self.paths.entry(request.owner.clone()).or_default();

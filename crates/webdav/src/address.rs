@@ -24,6 +24,10 @@ impl Target {
     /// # Errors
     /// [`Kind::BadPath`].
     pub(crate) fn parse(raw: &str) -> Result<Target, Refusal> {
+        // `*` and the address of a `CONNECT` name nothing in the archive.
+        if !raw.starts_with('/') {
+            return Err(Refusal::new(Kind::BadPath, "the address has no path that begins with a slash"));
+        }
         let mut joined = String::with_capacity(raw.len());
         for part in raw.split('/').filter(|part| !part.is_empty()) {
             joined.push('/');
@@ -119,9 +123,17 @@ mod tests {
         ] {
             assert_eq!(target(raw), Some((path.to_owned(), slash)), "{raw}");
         }
-        for bad in
-            ["/a/../b", "/%2e%2e/etc", "/a%00", "/a%", "/.kist/x", "/.well-known/x", "/%2ewell-known/x"]
-        {
+        for bad in [
+            "/a/../b",
+            "/%2e%2e/etc",
+            "/a%00",
+            "/a%",
+            "/.kist/x",
+            "/.well-known/x",
+            "/%2ewell-known/x",
+            "*",
+            "",
+        ] {
             assert_eq!(target(bad), None, "{bad}");
         }
     }

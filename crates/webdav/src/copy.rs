@@ -10,7 +10,7 @@ use crate::answer::{Answer, Failure, empty};
 use crate::context::Asked;
 use crate::delete::remove_all;
 use crate::propfind::Depth;
-use crate::tree::{To, beside, directory_attributes, of_parent, replacing, taken, there, to};
+use crate::tree::{To, beside, directory_attributes, is_below, of_parent, replacing, taken, there, to};
 
 /// Lines of a directory that are read at once.
 const PAGE: usize = 500;
@@ -159,10 +159,4 @@ fn make_like(asked: &Asked, from: &ArchivePath, to: &ArchivePath) -> Result<(), 
     xattrs.retain(|(name, _)| !name.starts_with(OWN_XATTRS));
     let attributes = directory_attributes(xattrs);
     asked.engine.make_directory(to, attributes, stat.class.as_deref(), false).map_err(of_parent)
-}
-
-/// Whether a path is another one or below it.
-fn is_below(path: &ArchivePath, above: &ArchivePath) -> bool {
-    let mut components = path.components();
-    above.components().all(|component| components.next() == Some(component))
 }

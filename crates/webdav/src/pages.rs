@@ -10,7 +10,7 @@ use entrance::Call;
 use hyper::body::{Body, Frame};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
-use transfer::{AnyError, Fault, ReplyBody};
+use transfer::{AnyError, Fault, Place, ReplyBody};
 
 use crate::answer::{Failure, whole};
 use crate::context::Asked;
@@ -87,17 +87,17 @@ impl Out {
     }
 }
 
-/// An answer of any length: `prepare` says whether there is one, `write` writes it, both on one thread that
-/// may block. What ends before much is written has its length.
+/// An answer of any length, with a place that has a thread: `prepare` says whether there is one, `write`
+/// writes it, both on one thread that may block. What ends before much is written has its length.
 ///
 /// # Errors
-/// Those of `prepare`; no place or thread.
+/// Those of `prepare`; no thread.
 pub(crate) async fn written<T>(
     asked: &Asked,
+    place: Place,
     prepare: impl FnOnce(&Asked) -> Result<T, Failure> + Send + 'static,
     write: impl FnOnce(&Asked, T, &mut Out) -> Result<(), Gone> + Send + 'static,
 ) -> Result<ReplyBody, Failure> {
-    let place = asked.place_for_long().await?;
     let (told, begun) = oneshot::channel();
     let (pieces, receiver) = mpsc::channel(PIECES);
     let job = asked.clone();

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use transfer::RequestBody;
 
 use crate::address::href;
-use crate::answer::{Answer, Failure};
+use crate::answer::{Answer, Failure, with_body};
 use crate::context::Asked;
 use crate::pages::{Gone, Out, written};
 use crate::properties::{self, Resource, Wanted, needs_room};
@@ -21,6 +21,11 @@ use crate::xml::{Element, QName, XML_TYPE, escape, parse};
 const PAGE: usize = 500;
 /// Directories of a tree that wait to be listed.
 const WAITING_MAX: usize = 1 << 16;
+
+/// What stands around the lines of an answer.
+const BEGIN: &str =
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" xmlns:K=\"urn:kist\">\n";
+const END: &str = "</D:multistatus>\n";
 
 /// How deep a method goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,10 +57,19 @@ pub(crate) async fn propfind(asked: &Asked, body: RequestBody) -> Answer {
     let depth = Depth::of(&asked.parts.headers)?.unwrap_or(Depth::Infinity);
     let body = small_body(asked, body).await?;
     let wanted = wanted(&body, asked.context.settings.limits.properties)?;
+    if depth == Depth::Zero {
+        // Who asks about one name does not wait for those who list trees.
+        let told = asked.run(move |asked: &Asked| -> Result<String, Failure> {
+            let first = Resource::of_stat(asked.engine.stat(&asked.target.path)?);
+            let line = Walk { asked, wanted, written: 0 }.line(first);
+            Ok(format!("{BEGIN}{line}{END}"))
+        });
+        return Ok(with_body(StatusCode::MULTI_STATUS, XML_TYPE, told.await?));
+    }
     let prepare = move |asked: &Asked| Ok(asked.engine.stat(&asked.target.path)?);
     let write =
         move |asked: &Asked, stat, out: &mut Out| Walk { asked, wanted, written: 0 }.run(stat, depth, out);
-    let body = written(asked, prepare, write).await?;
+    let body = written(asked, asked.place_for_long().await?, prepare, write).await?;
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::MULTI_STATUS;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(XML_TYPE));
@@ -98,11 +112,10 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn run(mut self, stat: Stat, depth: Depth, out: &mut Out) -> Result<(), Gone> {
-        out.push("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n")?;
-        out.push("<D:multistatus xmlns:D=\"DAV:\" xmlns:K=\"urn:kist\">\n")?;
+        out.push(BEGIN)?;
         let first = Resource::of_stat(stat);
         let mut waiting = Vec::new();
-        if first.is_directory && depth != Depth::Zero {
+        if first.is_directory {
             waiting.push(first.path.clone());
         }
         self.write(first, out)?;
@@ -122,7 +135,7 @@ impl Walk<'_> {
                 break;
             }
         }
-        out.push("</D:multistatus>\n")
+        out.push(END)
     }
 
     /// Writes what is in a directory.
@@ -154,8 +167,13 @@ impl Walk<'_> {
         }
     }
 
-    fn write(&mut self, mut resource: Resource, out: &mut Out) -> Result<(), Gone> {
+    fn write(&mut self, resource: Resource, out: &mut Out) -> Result<(), Gone> {
         self.written += 1;
+        out.push(&self.line(resource))
+    }
+
+    /// The line about one file or directory.
+    fn line(&self, mut resource: Resource) -> String {
         resource.locks = self.asked.engine.locks_on(&resource.path).unwrap_or_default();
         if let Wanted::These(names) | Wanted::All(names) = &self.wanted
             && names.iter().any(needs_room)
@@ -167,7 +185,7 @@ impl Walk<'_> {
         text.push_str("</D:href>");
         properties::write(&mut text, &resource, &self.wanted);
         text.push_str("</D:response>\n");
-        out.push(&text)
+        text
     }
 }
 

@@ -95,7 +95,9 @@ pub(crate) async fn send(asked: &Asked, stat: FileStat, parts: Several) -> Answe
         }
         out.push(&end)
     };
-    let body = written(asked, |_| Ok(()), write).await?;
+    // It takes as long as its client does, as every body: it is no reason for listings to wait.
+    let place = asked.context.transfers.admit(&asked.holder()).await?;
+    let body = written(asked, place, |_| Ok(()), write).await?;
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     *response.headers_mut() = headers;

@@ -80,6 +80,7 @@ pub(crate) async fn copy(asked: &Asked, way: Way) -> Answer {
         return Err(Refusal::new(Kind::Forbidden, detail).into());
     }
     let wishes = Wishes::of(&asked.parts.headers)?;
+    let client = Arc::new(client.of(&asked.call.principal.name));
     match way {
         Way::Pull(source) => pull::pull(asked, client, source, wishes).await,
         Way::Push(to) => push::push(asked, client, to, wishes).await,

@@ -107,7 +107,7 @@ pub(crate) struct To {
 /// Reads `Destination` and `Overwrite`.
 ///
 /// # Errors
-/// If they are malformed, of another server (502), or the same as the source (403).
+/// If they are malformed, of another server (502), or the source itself or a directory that it is in (403).
 pub(crate) fn to(asked: &Asked) -> Result<To, Failure> {
     refuse_unsupported(asked)?;
     let Some(target) = destination(&asked.parts)? else {
@@ -118,6 +118,11 @@ pub(crate) fn to(asked: &Asked) -> Result<To, Failure> {
     if target.path == asked.target.path {
         return Err(Refusal::new(Kind::Forbidden, "source and destination are the same").into());
     }
+    // What is to be replaced is set aside first, and the source would go with it.
+    if is_below(&asked.target.path, &target.path) {
+        let detail = format!("{} is in {} itself", asked.target.path, target.path);
+        return Err(Refusal::new(Kind::Forbidden, detail).into());
+    }
     let overwrite = entrance::headers::single(&asked.parts.headers, &HeaderName::from_static("overwrite"))?;
     let overwrite = match overwrite.map(|value| value.as_bytes().trim_ascii()) {
         None | Some(b"T" | b"t") => true,
@@ -125,6 +130,12 @@ pub(crate) fn to(asked: &Asked) -> Result<To, Failure> {
         Some(_) => return Err(Refusal::bad("the header Overwrite is neither T nor F").into()),
     };
     Ok(To { target, overwrite })
+}
+
+/// Whether a path is another one or below it.
+pub(crate) fn is_below(path: &ArchivePath, above: &ArchivePath) -> bool {
+    let mut components = path.components();
+    above.components().all(|component| components.next() == Some(component))
 }
 
 pub(crate) async fn move_to(asked: &Asked) -> Answer {

@@ -13,10 +13,13 @@ const XML: &str = "http://www.w3.org/XML/1998/namespace";
 
 /// The deepest nesting that is read.
 const DEPTH_MAX: usize = 32;
-/// The longest name of a namespace, and of a language: each element has its own.
-const NAME_BYTES_MAX: usize = 1 << 10;
 /// Elements of one body.
 const ELEMENTS_MAX: usize = 4096;
+/// Attributes of one element, declarations of namespaces among them. Each is compared with all before it.
+const ATTRIBUTES_MAX: usize = 64;
+/// Bytes of a name, and of a namespace or a language. One that is declared once is kept with each element for
+/// which it holds: without a limit of its own a short body would be gigabytes.
+const NAME_BYTES_MAX: usize = 1024;
 
 /// Why a body is no XML that can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -33,7 +36,9 @@ pub(crate) enum XmlError {
     Depth,
     #[error("it has more than {ELEMENTS_MAX} elements")]
     Elements,
-    #[error("the name of a namespace or a language has more than {NAME_BYTES_MAX} bytes")]
+    #[error("an element has more than {ATTRIBUTES_MAX} attributes")]
+    Attributes,
+    #[error("a name, namespace or language has more than {NAME_BYTES_MAX} bytes")]
     Name,
     #[error("a prefix is not declared, or stands for no namespace")]
     Prefix,
@@ -170,7 +175,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Element, XmlError> {
                     return Err(XmlError::Root);
                 }
                 let namespace = named(&namespace)?;
-                let name = QName { namespace, name: start.local_name().as_ref().to_owned() };
+                let name = QName { namespace, name: kept(start.local_name().as_ref())? };
                 let outer = open.last().and_then(|outer| outer.language.clone());
                 let language = language(&start, &reader)?.or(outer);
                 open.push(Element { name, language, children: Vec::new() });
@@ -231,17 +236,24 @@ fn add_text(open: &mut [Element], text: &str) -> Result<(), XmlError> {
 fn named(namespace: &ResolveResult<'_>) -> Result<String, XmlError> {
     match namespace {
         ResolveResult::Unbound => Ok(String::new()),
-        ResolveResult::Bound(namespace) if namespace.0.len() > NAME_BYTES_MAX => Err(XmlError::Name),
-        ResolveResult::Bound(namespace) => Ok(namespace.0.to_owned()),
+        ResolveResult::Bound(namespace) => kept(namespace.0),
         ResolveResult::Unknown(_) => Err(XmlError::Prefix),
     }
+}
+
+/// What is kept of an element, within its limit.
+fn kept(text: &str) -> Result<String, XmlError> {
+    if text.len() <= NAME_BYTES_MAX { Ok(text.to_owned()) } else { Err(XmlError::Name) }
 }
 
 /// The language that an element says its text is in. A prefix that is declared to stand for nothing is no
 /// XML.
 fn language(start: &BytesStart<'_>, reader: &NsReader<&[u8]>) -> Result<Option<String>, XmlError> {
     let mut found = None;
-    for attribute in start.attributes() {
+    for (at, attribute) in start.attributes().enumerate() {
+        if at >= ATTRIBUTES_MAX {
+            return Err(XmlError::Attributes);
+        }
         let attribute = attribute.map_err(|_| XmlError::Syntax)?;
         let key = attribute.key;
         if key.as_ref().starts_with("xmlns:") && attribute.value.is_empty() {
@@ -254,10 +266,7 @@ fn language(start: &BytesStart<'_>, reader: &NsReader<&[u8]>) -> Result<Option<S
             return Err(XmlError::Prefix);
         }
         if is_language {
-            if attribute.value.len() > NAME_BYTES_MAX {
-                return Err(XmlError::Name);
-            }
-            found = Some(attribute.value.into_owned());
+            found = Some(kept(&attribute.value)?);
         }
     }
     Ok(found)
@@ -287,10 +296,13 @@ mod tests {
 
     #[test]
     fn what_is_no_xml_or_too_much_is_refused() {
-        let long = format!("<a xmlns='{}'/>", "x".repeat(NAME_BYTES_MAX + 1));
-        let tongue = format!("<a xml:lang='{}'/>", "x".repeat(NAME_BYTES_MAX + 1));
         let deep = "<a>".repeat(DEPTH_MAX + 1);
         let wide = format!("<a>{}</a>", "<b/>".repeat(ELEMENTS_MAX));
+        let long = "u".repeat(NAME_BYTES_MAX + 1);
+        let [namespace, language] = ["xmlns", "xml:lang"].map(|name| format!("<a {name}='{long}'><b/></a>"));
+        let name = format!("<{long}/>");
+        let attributes: String = (0..=ATTRIBUTES_MAX).map(|n| format!(" a{n}=''")).collect();
+        let attributes = format!("<a{attributes}/>");
         for (text, error) in [
             ("", XmlError::Root),
             ("<a>", XmlError::Root),
@@ -302,10 +314,12 @@ mod tests {
             ("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", XmlError::DocumentType),
             ("<a>&b;</a>", XmlError::Entity),
             ("<?xml version='1.0' encoding='latin-1'?><a/>", XmlError::Encoding),
-            (long.as_str(), XmlError::Name),
-            (tongue.as_str(), XmlError::Name),
             (deep.as_str(), XmlError::Depth),
             (wide.as_str(), XmlError::Elements),
+            (namespace.as_str(), XmlError::Name),
+            (language.as_str(), XmlError::Name),
+            (name.as_str(), XmlError::Name),
+            (attributes.as_str(), XmlError::Attributes),
         ] {
             assert_eq!(parse(text.as_bytes()), Err(error), "{}", text.chars().take(40).collect::<String>());
         }

@@ -113,6 +113,11 @@ class Kist:
             if code:
                 raise AssertionError(f"the server ended with {code}:\n{self.log_end()}")
 
+    @property
+    def pid(self):
+        """The process of the server."""
+        return self._process.pid
+
     def hang_up(self):
         """Tells it to read again what may change."""
         self._process.send_signal(signal.SIGHUP)
