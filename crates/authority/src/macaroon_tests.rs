@@ -22,7 +22,7 @@ use crate::authority::{Authority, AuthoritySettings, Identities, Refusing};
 use crate::guard::Guard;
 use crate::keyring::KeyRequest;
 use crate::roles::{Access, PathRequests, Staging};
-use crate::rule::{Putting, Rule};
+use crate::rule::{Holding, Putting, Rule};
 use crate::{Audit, read_audit};
 
 const NOW: Timestamp = Timestamp(1_795_780_800_000_000_000);
@@ -408,7 +408,7 @@ impl Staging for Shelf {
     }
 
     fn request_outlook(&self, _: RequestId) -> Result<RequestOutlook, ArchiveError> {
-        Ok(RequestOutlook::default())
+        Ok(RequestOutlook { waiting: 0, looked_at: 0, rate: 0.0, expected: None, tail: Vec::new() })
     }
 }
 
@@ -449,7 +449,7 @@ fn bounded(caller: Caller, bound: &str) -> Caller {
 
 fn rule(shelf: &Arc<Shelf>, caller: Caller) -> Rule<Shelf> {
     let ledger = Authority::default().ledger(&Arc::new(caller), None);
-    Rule { engine: shelf.clone(), ledger, holding: Holding::default() }
+    Rule { engine: shelf.clone(), ledger, holding: Holding { locks: Arc::default(), tokens: Vec::new() } }
 }
 
 #[test]
