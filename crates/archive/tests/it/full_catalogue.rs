@@ -213,7 +213,7 @@ fn what_a_submission_left_without_room_goes_with_the_next_one() {
         archive.requests(None, 10).unwrap().into_iter().map(|info| info.request).collect()
     };
     // The request is opened; nothing can be added to it, nor can it be removed.
-    control.is_last.store(true, Ordering::SeqCst);
+    control.most.store(0, Ordering::SeqCst);
     let failed = archive.stage_paths(submission());
     assert!(matches!(failed, Err(ArchiveError::Store(ExecuteError::MapFull))), "{failed:?}");
     let left = known();
