@@ -408,7 +408,7 @@ impl Staging for Shelf {
     }
 
     fn request_outlook(&self, _: RequestId) -> Result<RequestOutlook, ArchiveError> {
-        Ok(RequestOutlook::default())
+        Ok(RequestOutlook { waiting: 0, looked_at: 0, rate: 0.0, expected: None, tail: Vec::new() })
     }
 }
 
@@ -449,7 +449,7 @@ fn bounded(caller: Caller, bound: &str) -> Caller {
 
 fn rule(shelf: &Arc<Shelf>, caller: Caller) -> Rule<Shelf> {
     let ledger = Authority::default().ledger(&Arc::new(caller), None);
-    Rule { engine: shelf.clone(), ledger, holding: Holding::default() }
+    Rule { engine: shelf.clone(), ledger, holding: Holding { locks: Arc::default(), tokens: Vec::new() } }
 }
 
 #[test]

@@ -117,6 +117,7 @@ impl Config {
             disks: disk_policy(&self.pool),
             requests_kept: self.catalogue.requests_kept.0,
             requests_kept_max: self.catalogue.requests_kept_max,
+            ..UpkeepSettings::default()
         }
     }
 }

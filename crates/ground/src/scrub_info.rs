@@ -20,7 +20,14 @@ pub struct UpkeepSettings {
     pub requests_kept: Duration,
     /// Ended requests with so many newer ones are forgotten before.
     pub requests_kept_max: u64,
+    /// Requests that name paths one by one, and pin nothing, are forgotten before if newer ones of the same
+    /// owner have so many paths.
+    pub paths_kept_max: u64,
 }
+
+/// [`UpkeepSettings::paths_kept_max`] of every server. Paths that are not there cost who asks for them nothing,
+/// but the catalogue as many bytes as they have: with 4 KiB each this is 1 GiB for each owner.
+pub const PATHS_KEPT_MAX: u64 = 25 * catalogue::REQUEST_PATHS_MAX as u64;
 
 impl Default for UpkeepSettings {
     fn default() -> Self {
@@ -30,6 +37,7 @@ impl Default for UpkeepSettings {
             disks: DiskPolicy::default(),
             requests_kept: Duration::from_secs(30 * 86_400),
             requests_kept_max: 100_000,
+            paths_kept_max: PATHS_KEPT_MAX,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{Duration, RequestId, Timestamp};
-use catalogue::{ItemState, REQUEST_PATHS_MAX, ReadError, RequestItem, RequestRecord, typed};
+use catalogue::{ItemState, ReadError, RequestItem, RequestRecord, typed};
 
 use crate::Upkeep;
 use ground::ArchiveError;
@@ -17,9 +17,6 @@ const LOOKED_AT_MAX: usize = 64 * PAGE;
 const TURN_EVERY: Duration = Duration::from_secs(10);
 /// A round takes at most about so many of them: about ten minutes, however many requests there are.
 const TURNS_MAX: u64 = 64;
-/// Most paths that ended requests of one owner keep which pin nothing: at 4 KiB each 1 GiB of catalogue. What
-/// names paths that are not there costs who asks for them nothing.
-pub const PATHS_KEPT_MAX: u64 = 25 * REQUEST_PATHS_MAX as u64;
 
 /// How far a round from the newest to the oldest request is.
 #[derive(Default)]
@@ -81,7 +78,7 @@ impl Round {
             }
             let is_old = ended.plus(settings.requests_kept) <= now;
             let has_newer = self.newer > settings.requests_kept_max;
-            if self.has_many_paths(&request) || is_old || has_newer {
+            if self.paths_with(&request) > settings.paths_kept_max || is_old || has_newer {
                 self.hurries = true;
                 while upkeep.ask(typed::ForgetSome { request: id })? {}
             }
@@ -89,13 +86,12 @@ impl Round {
         Ok(is_end)
     }
 
-    /// Counts the paths of a request that has ended and pins nothing; whether those of its owner are too many
-    /// with it.
-    fn has_many_paths(&mut self, request: &RequestRecord) -> bool {
-        let Some(list) = request.list else { return false };
+    /// Counts the paths of a request that has ended and pins nothing; those of its owner with them.
+    fn paths_with(&mut self, request: &RequestRecord) -> u64 {
+        let Some(list) = request.list else { return 0 };
         let paths = self.paths.entry(request.owner.clone()).or_default();
         *paths = paths.saturating_add(u64::from(list.paths));
-        *paths > PATHS_KEPT_MAX
+        *paths
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use archive::{
-    Archive, ArchiveError, CallProgress, Locality, Machines, RemovalWait, RemoveTree, StageOptions, Stat,
-    UpkeepSettings,
+    Archive, ArchiveError, CallProgress, Locality, Machines, PathSubmission, RemovalWait, RemoveTree,
+    StageOptions, Stat, SubmittedPath, UpkeepSettings,
 };
-use base::{ByteCount, DirId, Uuid};
+use base::{ByteCount, DirId, RequestId, Uuid};
 use catalogue::{Command, Table, TapeState};
 use scheduler::Reason;
 use store::{
@@ -195,6 +195,32 @@ fn a_removal_without_room_says_so_and_goes_on_by_itself() {
     wait_until("it is done", || archive.tree_removal(id).unwrap().record.ended.is_some());
     let removal = archive.tree_removal(id).unwrap();
     assert_eq!((removal.record.files, removal.waits), (20, None));
+    stop(archive);
+}
+
+/// Found by a reader: the request of a submission that failed, which could not be removed either, counted among
+/// the open ones of its owner until the next start.
+#[test]
+fn what_a_submission_left_without_room_goes_with_the_next_one() {
+    let (_instance, archive, control) = tight(Table::Request);
+    let submission = || PathSubmission {
+        owner: "anna".to_owned(),
+        pin: Duration::from_secs(60),
+        priority: 5,
+        paths: vec![SubmittedPath::new("/none".to_owned(), None)],
+    };
+    let known = || -> Vec<RequestId> {
+        archive.requests(None, 10).unwrap().into_iter().map(|info| info.request).collect()
+    };
+    // The request is opened; nothing can be added to it, nor can it be removed.
+    control.most.store(0, Ordering::SeqCst);
+    let failed = archive.stage_paths(submission());
+    assert!(matches!(failed, Err(ArchiveError::Store(ExecuteError::MapFull))), "{failed:?}");
+    let left = known();
+    assert_eq!(left.len(), 1, "it could not be removed");
+    control.most.store(usize::MAX, Ordering::SeqCst);
+    let request = archive.stage_paths(submission()).unwrap();
+    assert_eq!(known(), [request], "{left:?} is gone");
     stop(archive);
 }
 

@@ -162,6 +162,53 @@ fn the_same_submission_is_one_request_until_it_ends() {
     assert_eq!(archive.verify_catalogue().unwrap(), []);
 }
 
+/// Found by a reader: who submitted the same again got a request of which some files would never come.
+#[test]
+fn the_same_submission_is_another_request_once_the_first_will_not_give_all() {
+    let instance = Instance::new(ByteCount::mib(512));
+    let archive = with_files(&instance);
+    set_drives(&archive, false);
+    let stage = |texts: &[&str]| archive.stage_paths(submission("anna", texts)).unwrap();
+    let first = stage(&["/d/a", "/d/b", "/d/here"]);
+    archive.cancel_paths(first, &paths(&["/d/a"])).unwrap();
+    let second = stage(&["/d/a", "/d/b", "/d/here"]);
+    assert_ne!(second, first, "a file was cancelled");
+    archive.release_paths(second, &paths(&["/d/here"])).unwrap();
+    let third = stage(&["/d/a", "/d/b", "/d/here"]);
+    assert_ne!(third, second, "a file was given back");
+    archive.release_paths(third, &paths(&["/d/b"])).unwrap();
+    let fourth = stage(&["/d/a", "/d/b", "/d/here"]);
+    assert_ne!(fourth, third, "a file will not be held when it comes");
+    assert_eq!(stage(&["/d/a", "/d/b", "/d/here"]), fourth);
+    assert_eq!(item(&archive, fourth, "/d/a").state, ItemState::Waiting);
+    assert!(matches!(item(&archive, fourth, "/d/here").state, ItemState::Done(_)));
+    archive.close();
+    assert_eq!(archive.verify_catalogue().unwrap(), []);
+}
+
+/// Found by a reader: the same submission with a better token, or after a file had been put that was missing,
+/// was told the refusals of before.
+#[test]
+fn what_was_refused_and_is_there_by_now_is_another_submission() {
+    let instance = Instance::new(ByteCount::mib(512));
+    let archive = with_files(&instance);
+    set_drives(&archive, false);
+    let missing = archive.stage_paths(submission("anna", &["/d/a", "/d/none"])).unwrap();
+    assert_eq!(archive.stage_paths(submission("anna", &["/d/a", "/d/none"])).unwrap(), missing);
+    put(&archive, "/d/none", &bytes(7, 1_000));
+    let there = archive.stage_paths(submission("anna", &["/d/a", "/d/none"])).unwrap();
+    assert_ne!(there, missing);
+    assert!(matches!(item(&archive, there, "/d/none").state, ItemState::Done(_)));
+    let mut refused = submission("anna", &["/d/a", "/d/b"]);
+    refused.paths[1].path = Err(PathRefusal::NotAllowed);
+    let refused = archive.stage_paths(refused).unwrap();
+    let allowed = archive.stage_paths(submission("anna", &["/d/a", "/d/b"])).unwrap();
+    assert_ne!(allowed, refused);
+    assert_eq!(item(&archive, allowed, "/d/b").state, ItemState::Waiting);
+    archive.close();
+    assert_eq!(archive.verify_catalogue().unwrap(), []);
+}
+
 /// Two clients, or a client that gave up waiting, submit the same at the same time: one request comes of it.
 #[test]
 fn the_same_submission_at_the_same_time_is_one_request() {

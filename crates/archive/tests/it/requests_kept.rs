@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archive::{Archive, ArchiveError, UpkeepSettings};
+use archive::{Archive, ArchiveError, PathSubmission, SubmittedPath, UpkeepSettings, Which};
 use base::{ByteCount, Duration, ManualClock, RequestId};
 
 use crate::common::*;
@@ -17,10 +17,14 @@ struct Kept {
 
 impl Kept {
     fn with(requests_kept: Duration, requests_kept_max: u64) -> Self {
+        Kept::of(UpkeepSettings { requests_kept, requests_kept_max, ..UpkeepSettings::default() })
+    }
+
+    fn of(settings: UpkeepSettings) -> Self {
         let instance = Instance::new(ByteCount::mib(64));
         let clock = instance.clock();
         let archive = Archive::open(instance.settings.clone(), Arc::<ManualClock>::clone(&clock)).unwrap();
-        archive.set_upkeep(UpkeepSettings { requests_kept, requests_kept_max, ..UpkeepSettings::default() });
+        archive.set_upkeep(settings);
         put(&archive, "/f", b"1");
         Kept { _instance: instance, archive, clock }
     }
@@ -28,6 +32,16 @@ impl Kept {
     /// A request that has ended at once, since its file is in the pool.
     fn ended(&self) -> RequestId {
         let request = stage(&self.archive, &["/f"]);
+        wait_for(&self.archive, request);
+        request
+    }
+
+    /// The same of one that names paths one by one; each has its pin.
+    fn named(&self, owner: &str, paths: &[(&str, Option<Duration>)]) -> RequestId {
+        let of_path = |(path, pin): &(&str, Option<Duration>)| SubmittedPath::new((*path).to_owned(), *pin);
+        let paths = paths.iter().map(of_path).collect();
+        let submission = PathSubmission { owner: owner.to_owned(), pin: DAY, priority: 5, paths };
+        let request = self.archive.stage_paths(submission).unwrap();
         wait_for(&self.archive, request);
         request
     }
@@ -99,5 +113,55 @@ fn of_many_requests_the_newest_are_kept_and_those_that_pin() {
     kept.clock.advance(Duration::from_secs(1800));
     kept.wait_until_forgotten(pinning);
     assert!(newest.iter().all(|request| kept.is_known(*request)));
+    kept.archive.close();
+}
+
+/// Found by a reader: a file was held no longer than a day after its request had ended, whatever the client
+/// had asked for.
+#[test]
+fn a_pin_of_its_own_is_held_to_its_end() {
+    let kept = Kept::with(DAY, 1);
+    let oldest = kept.ended();
+    let pinning = kept.named("anna", &[("/none", None), ("/f", Some(DAY * 7))]);
+    let newest = kept.ended();
+    kept.clock.advance(DAY * 5);
+    // From the newest to the oldest: the one that pins was looked at before.
+    kept.wait_until_forgotten(oldest);
+    assert!(kept.is_known(pinning) && !kept.is_known(newest));
+    let pins = kept.archive.object(&path("/f"), Which::Current).unwrap().file.pins;
+    assert_eq!(pins.iter().map(|pin| pin.0).collect::<Vec<_>>(), [pinning]);
+    kept.clock.advance(DAY * 2);
+    kept.wait_until_forgotten(pinning);
+    kept.archive.close();
+    assert_eq!(kept.archive.verify_catalogue().unwrap(), []);
+}
+
+/// Found by a reader: requests for files that are not there were kept for the time of a pin that they had not.
+#[test]
+fn what_pins_nothing_is_not_held() {
+    let kept = Kept::with(DAY * 30, 2);
+    let begin = kept.archive.request(kept.ended()).unwrap().record.created;
+    let nothing = kept.named("anna", &[("/none", None), ("/nowhere", Some(DAY * 20))]);
+    let given_back = kept.named("anna", &[("/f", None)]);
+    kept.archive.release(given_back, None).unwrap();
+    let newest = [kept.named("anna", &[("/none", None)]), kept.ended()];
+    kept.wait_until_forgotten(nothing);
+    kept.wait_until_forgotten(given_back);
+    assert!(newest.iter().all(|request| kept.is_known(*request)));
+    let last = kept.archive.request(kept.ended()).unwrap().record.created;
+    assert!(last < begin.plus(DAY), "long before the time of a pin was over");
+    kept.archive.close();
+}
+
+/// Lists of names are large: those that pin nothing are counted for each owner.
+#[test]
+fn of_lists_that_pin_nothing_so_many_paths_are_kept() {
+    let kept = Kept::of(UpkeepSettings { paths_kept_max: 4, ..UpkeepSettings::default() });
+    let none = [("/none", None), ("/nowhere", None)];
+    let oldest = kept.named("anna", &none);
+    let others = [kept.named("bert", &none), kept.named("anna", &[("/f", None), ("/none", None)])];
+    let newest = [kept.named("anna", &none), kept.named("anna", &none)];
+    kept.wait_until_forgotten(oldest);
+    assert!(others.iter().chain(&newest).all(|request| kept.is_known(*request)), "{others:?} {newest:?}");
     kept.archive.close();
 }

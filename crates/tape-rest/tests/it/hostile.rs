@@ -198,3 +198,40 @@ fn forged_ids_name_nothing() {
     assert_eq!(world.poll(&world.anna, &id)["id"], id);
     world.end();
 }
+
+/// Found by a reader: a reply that its client does not take counted for nothing, so that any number of them
+/// could be in memory.
+#[test]
+fn a_reply_that_is_not_taken_counts_against_its_caller() {
+    let world = World::new();
+    let long = std::time::Duration::from_secs(60);
+    let address = format!("/v1/stage/{}", world.stage(&world.anna, &["/d/here"]));
+    let held: Vec<_> = (0..64).map(|_| world.untaken(&world.anna, &address, long).unwrap()).collect();
+    assert!(held.iter().all(|reply| reply.status() == 200));
+    world.get(&world.anna, &address).is_problem(429);
+    drop(held);
+    assert_eq!(world.get(&world.anna, &address).status, 200);
+}
+
+#[test]
+fn large_replies_wait_for_one_another() {
+    let limits = TapeRestLimits {
+        reply_small_bytes: 300,
+        replies_large_at_once: 1,
+        calls: 2,
+        ..TapeRestLimits::default()
+    };
+    let world = World::with(TapeRestSettings { limits, ..TapeRestSettings::default() });
+    let long = std::time::Duration::from_secs(60);
+    let texts: Vec<String> = (0..100).map(|n| format!("/d/none/{n}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let large = format!("/v1/stage/{}", world.stage(&world.anna, &texts));
+    let small = format!("/v1/stage/{}", world.stage(&world.anna, &["/d/here"]));
+    let held = world.untaken(&world.anna, &large, long).unwrap();
+    let second = world.untaken(&world.anna, &large, std::time::Duration::from_millis(100));
+    assert!(second.is_none(), "the first one is not taken yet");
+    assert_eq!(world.get(&world.anna, &small).status, 200, "a small one goes whatever the others do");
+    drop(held);
+    let reply = world.get(&world.anna, &large);
+    assert_eq!((reply.status, reply.json()["files"].as_array().unwrap().len()), (200, 100));
+}

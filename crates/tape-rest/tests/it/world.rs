@@ -8,12 +8,12 @@ use authority::{
 };
 use base::{ByteCount, Duration};
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use identity::{Caller, Rights};
 use serde_json::{Value, json};
 use tape_rest::{Engine, ROOT, TapeRestSettings, service};
-use transfer::{Pace, RequestBody, Service, TransferLimits, Transfers};
+use transfer::{Pace, ReplyBody, RequestBody, Service, TransferLimits, Transfers};
 
 use crate::common::{Instance, all, bytes, migrate_all, path, put, put_with, wait_until};
 
@@ -124,16 +124,34 @@ impl World {
         self.send_body(request.map(|body| RequestBody::new(Full::new(body).map_err(|never| match never {}))))
     }
 
-    pub fn send_body(&self, mut request: Request<RequestBody>) -> Reply {
-        let extensions = request.extensions_mut();
-        extensions.insert(Peer("127.0.0.1:5".parse().unwrap()));
-        extensions.insert(self.allowances.clone());
-        extensions.insert(Pace::default());
+    pub fn send_body(&self, request: Request<RequestBody>) -> Reply {
+        let request = self.as_of_listener(request);
         self.runtime.block_on(async {
             let (parts, body) = (self.service.take)(request).await.into_parts();
             let body = body.collect().await.map(|body| body.to_bytes().to_vec()).unwrap_or_default();
             Reply { status: parts.status.as_u16(), headers: parts.headers, body }
         })
+    }
+
+    /// A reply of which the client takes nothing; `None`: there is none in this time.
+    pub fn untaken(&self, key: &str, path: &str, time: std::time::Duration) -> Option<Response<ReplyBody>> {
+        let request = Request::builder()
+            .uri(format!("{ROOT}{path}"))
+            .header("host", HOST)
+            .header("authorization", format!("Bearer {key}"))
+            .body(RequestBody::new(Full::new(Bytes::new()).map_err(|never| match never {})));
+        let mut request = self.as_of_listener(request.unwrap());
+        request.extensions_mut().insert(Encrypted { tls13: true });
+        let reply = async { tokio::time::timeout(time, (self.service.take)(request)).await.ok() };
+        self.runtime.block_on(reply)
+    }
+
+    fn as_of_listener(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
+        let extensions = request.extensions_mut();
+        extensions.insert(Peer("127.0.0.1:5".parse().unwrap()));
+        extensions.insert(self.allowances.clone());
+        extensions.insert(Pace::default());
+        request
     }
 
     /// A call by somebody; `path` stands behind the root.
