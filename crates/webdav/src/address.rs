@@ -123,9 +123,17 @@ mod tests {
         ] {
             assert_eq!(target(raw), Some((path.to_owned(), slash)), "{raw}");
         }
-        for bad in
-            ["/a/../b", "/%2e%2e/etc", "/a%00", "/a%", "/.kist/x", "/.well-known/x", "/%2ewell-known/x", "*", ""]
-        {
+        for bad in [
+            "/a/../b",
+            "/%2e%2e/etc",
+            "/a%00",
+            "/a%",
+            "/.kist/x",
+            "/.well-known/x",
+            "/%2ewell-known/x",
+            "*",
+            "",
+        ] {
             assert_eq!(target(bad), None, "{bad}");
         }
     }
