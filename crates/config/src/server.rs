@@ -71,7 +71,10 @@ impl Server {
         let listener = |(address, service): (Option<&Spanned<String>>, &'static str)| {
             // That it is an address was checked when the file was read.
             let address = address?.get_ref().parse().ok()?;
-            Some(Listener { address, another_port: false, service, tls: tls.clone() })
+            // A stock XRootD that sends a file by third-party copy takes HTTP/2 if it is offered, and then sends
+            // an end in place of the bytes (5.5.3 with libcurl 7.88). No client of the grid needs it.
+            let tls = tls.clone().map(|tls| TlsSettings { http2: service != webdav::NAME, ..tls });
+            Some(Listener { address, another_port: false, service, tls })
         };
         asked.into_iter().filter_map(listener).collect()
     }
@@ -89,6 +92,7 @@ impl Tls {
                 Ask::Optional => ClientAuth::Optional,
                 Ask::Required => ClientAuth::Required,
             },
+            http2: true,
         }
     }
 }
@@ -148,9 +152,17 @@ mod tests {
             key: "/k".into(),
             client_ca: Some("/srv/ca".into()),
             client_auth: ClientAuth::Optional,
+            http2: true,
         };
         assert_eq!((listeners[1].service, listeners[1].address.port()), ("s3", 7421));
         assert!(listeners.iter().all(|listener| listener.tls.as_ref() == Some(&tls)));
+        let text = format!("webdav_listen = \"0.0.0.0:7422\"\n{text}");
+        let listeners = read(&text).unwrap().listeners(Path::new("/srv"));
+        assert_eq!(
+            listeners[2].tls,
+            Some(TlsSettings { http2: false, ..tls }),
+            "XRootD cannot push by HTTP/2"
+        );
         // What is printed is read again.
         assert!(read(&toml::to_string(&server).unwrap()).is_ok());
     }

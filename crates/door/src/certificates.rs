@@ -194,7 +194,7 @@ fn now() -> i64 {
 }
 
 fn load(settings: &TlsSettings) -> Result<Loaded, TlsError> {
-    let TlsSettings { certificate, key, client_ca, client_auth } = settings;
+    let TlsSettings { certificate, key, client_ca, client_auth, http2 } = settings;
     let provider = Arc::new(ring::default_provider());
     let chain = certificates(certificate)?;
     let until = expiry(certificate, &chain)?;
@@ -216,7 +216,8 @@ fn load(settings: &TlsSettings) -> Result<Loaded, TlsError> {
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_single_cert(chain, parsed).map_err(rejected)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = if *http2 { vec![b"h2".to_vec()] } else { Vec::new() };
+    config.alpn_protocols.push(b"http/1.1".to_vec());
     if authorities.is_some() {
         // Whoever goes on with an earlier session shows no certificate again: one that has ended meanwhile,
         // or whose authority has, would still let them in.
@@ -269,7 +270,7 @@ fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
 
 /// How the files are now; one that is not there has no stamp.
 fn stamps(settings: &TlsSettings) -> Vec<Stamp> {
-    let TlsSettings { certificate, key, client_ca, client_auth: _ } = settings;
+    let TlsSettings { certificate, key, client_ca, client_auth: _, http2: _ } = settings;
     let stamp = |file: &PathBuf| {
         fs::metadata(file).map_or(Stamp { modified: (0, 0), length: 0, inode: 0 }, |found| Stamp {
             modified: (found.mtime(), found.mtime_nsec()),

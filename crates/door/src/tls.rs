@@ -25,6 +25,8 @@ pub struct TlsSettings {
     pub client_ca: Option<PathBuf>,
     /// Whether they have to.
     pub client_auth: ClientAuth,
+    /// Whether clients are offered HTTP/2.
+    pub http2: bool,
 }
 
 /// Why the certificate of a listener cannot be used.

@@ -123,8 +123,9 @@ impl Wishes {
             Some(word) if word.eq_ignore_ascii_case(no) => Ok(false),
             Some(_) => Err(Refusal::bad(format!("the header {name} is neither {yes} nor {no}"))),
         };
-        // Credentials are not delegated: the client sends what the other server wants in a TransferHeader.
-        if word("credential")?.is_some_and(|credential| !credential.eq_ignore_ascii_case("none")) {
+        // Credentials are not delegated: the client sends what the other server wants in a TransferHeader. gfal2
+        // says so twice of a copy without delegation.
+        if headers.get_all("credential").iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"none")) {
             return Err(Refusal::bad(
                 "no credential is delegated to this server: send Credential: none, and what the other server \
                  wants in TransferHeaderAuthorization",
@@ -135,13 +136,11 @@ impl Wishes {
         {
             return Err(Refusal::bad(format!("the SciTag is no number from 1 to {SCITAG_MAX}")));
         }
-        let streams =
-            word("x-number-of-streams")?.map(|count| count.parse::<usize>().ok().filter(|count| *count > 0));
-        let streams = match streams {
-            Some(None) => {
-                return Err(Refusal::bad("the header X-Number-Of-Streams is no number of at least 1"));
-            }
-            streams => streams.flatten().unwrap_or(1),
+        // gfal2, and so FTS, says 0 of each copy for which nobody chose a number.
+        let streams = match word("x-number-of-streams")?.map(str::parse::<usize>) {
+            None => 1,
+            Some(Ok(count)) => count.max(1),
+            Some(Err(_)) => return Err(Refusal::bad("the header X-Number-Of-Streams is no number")),
         };
         Ok(Wishes {
             headers: sent,
@@ -285,4 +284,46 @@ pub(crate) fn compare(
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(lines: &[(&'static str, &'static str)]) -> Result<Wishes, Refusal> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        Wishes::of(&headers)
+    }
+
+    /// As gfal2 2.21 sends it, and so FTS: each such copy was refused with 400.
+    #[test]
+    fn what_gfal2_says_is_understood() {
+        let told = wishes(&[
+            ("x-number-of-streams", "0"),
+            ("secure-redirection", "1"),
+            ("transferheaderauthorization", "Bearer x"),
+            ("credential", "none"),
+            ("credential", "none"),
+            ("x-no-delegate", "true"),
+            ("requirechecksumverification", "false"),
+        ]);
+        let told = told.unwrap();
+        assert_eq!((told.streams, told.must_verify, told.overwrite), (1, false, true));
+        assert_eq!(told.headers.get("authorization").unwrap(), "Bearer x");
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused() {
+        for lines in [
+            &[("credential", "none"), ("credential", "gridsite")][..],
+            &[("x-number-of-streams", "-1")],
+            &[("overwrite", "T"), ("overwrite", "F")],
+            &[("scitag", "0")],
+        ] {
+            assert!(wishes(lines).is_err(), "{lines:?}");
+        }
+    }
 }

@@ -71,6 +71,7 @@ impl Site {
             key: self.file("server.key"),
             client_ca: (client_auth != ClientAuth::None).then(|| self.file("ca.pem")),
             client_auth,
+            http2: true,
         }
     }
 
