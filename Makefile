@@ -1,4 +1,4 @@
-# Targets: run, xrootd, test, grid, test-scsi, test-disks, lint, hunt, hunt-PART, sanitize, bench, bench-erasure, bench-s3, clean-demo. `make run FROM=/some/tree` archives that tree.
+# Targets: run, xrootd, test, grid, test-scsi, test-disks, lint, hunt, hunt-PART, sanitize, bench, bench-erasure, bench-s3, bench-doors, clean-demo. `make run FROM=/some/tree` archives that tree.
 
 DIR ?= kist-data
 CARGO ?= cargo
@@ -6,7 +6,7 @@ CARGO ?= cargo
 RELEASED := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/kist
 
 # A demonstration's instance grows by about 4 GB with each run; `make clean-demo` removes it.
-.PHONY: run build xrootd grid needs needs-xrootd needs-test needs-test-scsi needs-test-disks needs-uml needs-hunt needs-isal test test-scsi test-disks hunt sanitize lint bench bench-erasure bench-s3 clean-demo
+.PHONY: run build xrootd grid needs needs-xrootd needs-test needs-test-scsi needs-test-disks needs-uml needs-hunt needs-isal needs-bench-doors test test-scsi test-disks hunt sanitize lint bench bench-erasure bench-s3 bench-doors clean-demo
 
 # Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
 run: build
@@ -162,6 +162,20 @@ bench-erasure: build needs-isal
 # into docs/reference/performance.md. Making the million keys of the listings takes longest. QUICK=1: in two minutes.
 bench-s3: build
 	benches/s3.sh $(if $(QUICK),--quick)
+
+# WebDAV, XRootD and S3 beside nginx and a stock XRootD on the same memory, and the Tape REST API: rows as JSON below target/,
+# the tables written into docs/reference/performance.md. Some minutes. QUICK=1: in half a minute.
+bench-doors: build xrootd needs-bench-doors
+	NGINX=$(NGINX) benches/doors.sh $(if $(QUICK),--quick)
+
+# nginx with its DAV module, as Debian builds it: unpacked and not installed, since its package starts a daemon.
+NGINX := $(abspath $(or $(CARGO_TARGET_DIR),target))/nginx
+unpack-nginx = { \
+	command -v apt-get >/dev/null || { echo "nginx is missing: install it with its DAV module, then again" >&2; exit 1; }; \
+	mkdir -p $(NGINX) && cd $(NGINX) && apt-get download nginx && for each in *.deb; do dpkg -x $$each .; done; }
+
+needs-bench-doors: needs-xrootd
+	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || test -x $(NGINX)/usr/sbin/nginx || $(unpack-nginx)
 
 # Removes the instance of the demonstration.
 clean-demo:

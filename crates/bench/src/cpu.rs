@@ -14,6 +14,14 @@ pub fn seconds(pid: u32) -> f64 {
     ticks(&text).unwrap_or(0) as f64 / TICKS_A_SECOND
 }
 
+/// The same of a process and of those that it started and that run yet.
+pub fn seconds_with_children(pid: u32) -> f64 {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let of_children: f64 =
+        children.split_whitespace().filter_map(|child| child.parse().ok()).map(seconds).sum();
+    seconds(pid) + of_children
+}
+
 fn ticks(stat: &str) -> Option<u64> {
     // The name is in parentheses and may hold anything, so fields count from the last one.
     let (_, rest) = stat.rsplit_once(')')?;

@@ -10,6 +10,7 @@
 mod budgets;
 mod cpu;
 mod disk;
+mod doors;
 mod engine;
 mod erasure;
 mod http;

@@ -14,7 +14,7 @@ use wire::{MigrateBody, StatusReply};
 use crate::http::Load;
 use crate::rows::Row;
 use crate::subject::{Call, Subject};
-use crate::{budgets, cpu, disk, engine, erasure, http, limits, rows, s3, schedule, tape};
+use crate::{budgets, cpu, disk, doors, engine, erasure, http, limits, rows, s3, schedule, tape};
 
 /// All files of a measurement are below this.
 const ALL: &str = "/bench";
@@ -37,7 +37,8 @@ coders and with what the memory gives. schedule: the order in which a mounted
 tape is read, on simulated tapes, without an instance. tape: what the way to a
 tape drive costs, without one. s3: large and small
 objects and listings, in turn with the servers named minio and versitygw.
-disk: disks, files and JBODs, see kist help bench disk.
+disk: disks, files and JBODs, see kist help bench disk. doors: WebDAV, XRootD
+and S3, see kist help bench doors.
 
 Examples:
   kist bench put --dir /dev/shm --size 2GiB
@@ -93,6 +94,8 @@ pub struct Args {
 enum OfItsOwn {
     /// Read and write disks, files, whole JBODs: sizes, mixes, orders; beside fio and the computed bottleneck
     Disk(disk::Args),
+    /// Put and get over WebDAV, XRootD and S3, in turn with nginx and a stock XRootD; and the Tape REST API
+    Doors(doors::Args),
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,8 +200,10 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args, call: Call<'_>) -> Outcome {
-    if let Some(OfItsOwn::Disk(disk)) = &args.of_its_own {
-        return disk::run(disk, call.style);
+    match &args.of_its_own {
+        Some(OfItsOwn::Disk(disk)) => return disk::run(disk, call.style),
+        Some(OfItsOwn::Doors(doors)) => return doors::run(doors, call),
+        None => {}
     }
     let Some(what) = args.what else { return Err(Failure::usage("name what is to be measured")) };
     if what == What::Erasure {

@@ -15,6 +15,8 @@ pub enum Checked {
     Trailer,
     /// As it is, with `Content-MD5`.
     Md5,
+    /// As it is, with nothing that says what it has to be.
+    Unsaid,
 }
 
 /// Bytes that all objects share behind their own.
@@ -22,6 +24,11 @@ pub enum Checked {
 pub struct Pattern(Vec<u8>);
 
 impl Pattern {
+    /// All of them.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// For objects of up to so many bytes.
     pub fn new(size: usize) -> Self {
         let mut bytes = vec![0u8; size];
@@ -62,6 +69,7 @@ impl<'a> Body<'a> {
                     base64(&crc.finalize().to_be_bytes())
                 );
             }
+            Checked::Unsaid => {}
             Checked::Md5 => {
                 md5 = base64(&Md5::new().chain_update(&own).chain_update(rest).finalize());
             }
@@ -78,7 +86,7 @@ impl<'a> Body<'a> {
     pub fn payload(&self) -> &'static str {
         match self.checked {
             Checked::Trailer => "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
-            Checked::Md5 => "UNSIGNED-PAYLOAD",
+            Checked::Md5 | Checked::Unsaid => "UNSIGNED-PAYLOAD",
         }
     }
 
@@ -87,6 +95,7 @@ impl<'a> Body<'a> {
         let length: usize = self.pieces(&self.chunks()).iter().map(|piece| piece.len()).sum();
         let length = ("content-length", length.to_string());
         match self.checked {
+            Checked::Unsaid => vec![length],
             Checked::Md5 => vec![("content-md5", self.md5.clone()), length],
             Checked::Trailer => vec![
                 ("content-encoding", "aws-chunked".to_owned()),
@@ -106,7 +115,7 @@ impl<'a> Body<'a> {
 
     /// What goes over the connection, one behind the other; `lines` are those of `chunks`.
     pub fn pieces<'b>(&'b self, lines: &'b [String]) -> Vec<&'b [u8]> {
-        if self.checked == Checked::Md5 {
+        if self.checked != Checked::Trailer {
             return vec![&self.own, self.rest];
         }
         let data = [self.own.as_slice()].into_iter().chain(self.rest.chunks(CHUNK_BYTES));

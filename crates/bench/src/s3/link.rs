@@ -1,4 +1,4 @@
-//! A connection to an S3 server that is kept: it sends what was made ready and throws away what it gets, but
+//! A connection to a server that is kept: it sends what was made ready and throws away what it gets, but
 //! for listings.
 
 use std::io::{Error, ErrorKind, IoSlice, Read, Result, Write};
@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use super::body::Body;
-use super::sign::{Asked, Signer};
+use super::caller::Caller;
+use super::sign::Asked;
 
 /// Room for the head of an answer and for what is thrown away at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -27,7 +28,7 @@ pub struct Link {
     host: String,
     // The server said that it closes the connection behind its answer.
     closes: bool,
-    signer: Signer,
+    caller: Caller,
     buffer: Vec<u8>,
     // What is in the buffer and was not looked at yet.
     begin: usize,
@@ -54,9 +55,9 @@ enum Length {
 
 impl Link {
     /// Connects to `ADDRESS:PORT`.
-    pub fn connect(host: &str, signer: Signer) -> Result<Self> {
-        let (stream, host) = (open(host)?, host.to_owned());
-        Ok(Link { stream, host, closes: false, signer, buffer: vec![0; BUFFER_BYTES], begin: 0, end: 0 })
+    pub fn connect(host: &str, caller: impl Into<Caller>) -> Result<Self> {
+        let (stream, host, caller) = (open(host)?, host.to_owned(), caller.into());
+        Ok(Link { stream, host, closes: false, caller, buffer: vec![0; BUFFER_BYTES], begin: 0, end: 0 })
     }
 
     /// The connection for the next request: another one if the server closes this.
@@ -72,17 +73,20 @@ impl Link {
     pub fn ask(&mut self, method: &'static str, path: &str, query: &str, keep: bool) -> Result<Answer> {
         let zero = [("content-length", "0".to_owned())];
         let headers = if method == "PUT" { &zero[..] } else { &[] };
-        let head = self.signer.head(Asked { method, path, query, headers, payload: NO_BODY });
-        self.ready()?.write_all(head.as_bytes())?;
-        self.answer(keep)
+        self.send(Asked { method, path, query, headers, payload: NO_BODY }, &[], keep)
     }
 
     /// Puts an object.
     pub fn put(&mut self, path: &str, body: &Body<'_>) -> Result<Answer> {
         let (headers, lines) = (body.headers(), body.chunks());
         let asked = Asked { method: "PUT", path, query: "", headers: &headers, payload: body.payload() };
-        let head = self.signer.head(asked);
-        let pieces = [vec![head.as_bytes()], body.pieces(&lines)].concat();
+        self.send(asked, &body.pieces(&lines), false)
+    }
+
+    /// Sends a request with a body, whose length `asked` tells.
+    pub fn send(&mut self, asked: Asked<'_>, body: &[&[u8]], keep: bool) -> Result<Answer> {
+        let head = self.caller.head(asked);
+        let pieces = [&[head.as_bytes()], body].concat();
         let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let mut left = slices.as_mut_slice();
         self.ready()?;
@@ -95,7 +99,7 @@ impl Link {
                 Err(error) => return self.answer(true).map_err(|_| error),
             }
         }
-        self.answer(false)
+        self.answer(keep)
     }
 
     fn answer(&mut self, keep: bool) -> Result<Answer> {
@@ -206,6 +210,7 @@ fn parse(head: &str) -> Option<(u16, Length)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sign::Signer;
     use super::*;
     use std::net::TcpListener;
 

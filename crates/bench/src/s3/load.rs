@@ -141,6 +141,17 @@ fn timed(
     work: impl Fn(&mut Link, u64) -> Outcome + Sync,
 ) -> Outcome<Took> {
     let links = (0..connections.max(1)).map(|_| target.connect()).collect::<Outcome<Vec<_>>>()?;
+    let before = cpu::seconds(target.pid());
+    let seconds = share_out(links, count, work).map_err(|failure| target.with_reason(failure))?;
+    Ok(Took { amount: count as f64, seconds, cpu: cpu::seconds(target.pid()) - before })
+}
+
+/// Runs `work` for each number, on whichever of the connections is free; gives seconds.
+pub fn share_out(
+    links: Vec<Link>,
+    count: u64,
+    work: impl Fn(&mut Link, u64) -> Outcome + Sync,
+) -> Outcome<f64> {
     let next = AtomicUsize::new(0);
     let run = |mut link: Link| -> Outcome {
         loop {
@@ -154,15 +165,15 @@ fn timed(
             })?;
         }
     };
-    let (before, started) = (cpu::seconds(target.pid()), Instant::now());
+    let started = Instant::now();
     let results: Vec<Outcome> = std::thread::scope(|scope| {
         let running: Vec<_> = links.into_iter().map(|link| scope.spawn(|| run(link))).collect();
         let failed = || Err(Failure::internal("a client of the measurement panicked"));
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect()
     });
     let seconds = started.elapsed().as_secs_f64();
-    results.into_iter().collect::<Outcome>().map_err(|failure| target.with_reason(failure))?;
-    Ok(Took { amount: count as f64, seconds, cpu: cpu::seconds(target.pid()) - before })
+    results.into_iter().collect::<Outcome>()?;
+    Ok(seconds)
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! `kist bench s3`: Kist and other S3 servers on the same memory-backed drives, in turn.
 
-mod body;
+// The client and the server of it are those of `kist bench doors`, too.
+pub mod body;
+pub mod caller;
 mod figures;
-mod link;
-mod load;
-mod ours;
-mod sign;
-mod target;
+pub mod link;
+pub mod load;
+pub mod ours;
+pub mod sign;
+pub mod target;
 
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use client::{SERVER_FILE, Server};
+use client::{Client, SERVER_FILE, Server};
 use config::CONFIG_FILE;
 use terminal::{Failure, Outcome};
 
@@ -13,6 +13,8 @@ use crate::subject::{Coded, Subject};
 
 /// What is said of it on the page.
 pub const NOTE: &str = "Kist's catalogue is made durable before each answer, as always.";
+/// Its directory within that of the measurement.
+pub const INSTANCE: &str = "instance";
 /// The line of the configuration behind which the address of S3 is set.
 const LISTEN: &str = "[server]\n";
 
@@ -20,6 +22,7 @@ const LISTEN: &str = "[server]\n";
 pub struct Ours {
     server: Server,
     host: String,
+    webdav: String,
     access: String,
     secret: String,
 }
@@ -27,11 +30,21 @@ pub struct Ours {
 impl Ours {
     /// Makes an instance and starts its server.
     pub fn start(directory: &Path, subject: &dyn Subject) -> Outcome<Self> {
-        let directory = directory.join("instance");
+        Self::start_with(directory, subject, "", "")
+    }
+
+    /// The same with further lines of `[server]` and further tables in its configuration.
+    pub fn start_with(
+        directory: &Path,
+        subject: &dyn Subject,
+        server_lines: &str,
+        tables: &str,
+    ) -> Outcome<Self> {
+        let directory = directory.join(INSTANCE);
         subject.make(&directory, Some(Coded { drives: DRIVES, data: DATA, parity: PARITY }))?;
         let config = directory.join(CONFIG_FILE);
         let set = fs::read_to_string(&config)
-            .and_then(|text| fs::write(&config, text.replacen(LISTEN, &with_s3(), 1)));
+            .and_then(|text| fs::write(&config, text.replacen(LISTEN, &with_s3(server_lines), 1) + tables));
         set.map_err(|error| Failure::io("setting S3", &config, &error))?;
         let server = Server::start(&directory)?;
         let made: serde_json::Value = server
@@ -42,12 +55,23 @@ impl Ours {
         let state = fs::read(&state).map_err(|error| Failure::io("reading the address", &state, &error))?;
         let state: serde_json::Value = serde_json::from_slice(&state).unwrap_or_default();
         let host = text(&state["s3"]).trim_start_matches("http://").to_owned();
-        Ok(Ours { server, host, access: text(&made["id"]), secret: text(&made["secret"]) })
+        let webdav = text(&state["webdav"]).trim_start_matches("http://").to_owned();
+        Ok(Ours { server, host, webdav, access: text(&made["id"]), secret: text(&made["secret"]) })
     }
 
     /// Where its S3 listens.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Where its WebDAV listens; empty if it does not.
+    pub fn webdav(&self) -> &str {
+        &self.webdav
+    }
+
+    /// A client of its admin.
+    pub fn client(&self) -> &Client {
+        &self.server.client
     }
 
     /// Who signs requests to it.
@@ -66,6 +90,6 @@ impl Ours {
     }
 }
 
-fn with_s3() -> String {
-    format!("{LISTEN}s3_listen = \"127.0.0.1:0\"\n")
+fn with_s3(more: &str) -> String {
+    format!("{LISTEN}s3_listen = \"127.0.0.1:0\"\n{more}")
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use terminal::{Failure, Outcome};
 
 use super::link::{Answer, Link};
@@ -24,6 +25,10 @@ const ACCESS: &str = "benchbench";
 const SECRET: &str = "benchbenchbench";
 /// How long a server may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// Lines of its log that a failure shows.
+const LOG_LINES_SHOWN: usize = 8;
+/// How long it may take to end before it is killed.
+const END_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is looked at.
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
@@ -70,12 +75,59 @@ enum Process {
     Other(Other),
 }
 
-/// Another program.
-struct Other(Child);
+/// Another program; it ends with this value.
+pub struct Other(Child);
+
+impl Other {
+    /// Starts it; what it says goes to `log`.
+    pub fn start(mut command: Command, log: &Path) -> Outcome<Self> {
+        let program = PathBuf::from(command.get_program());
+        let failed = |error: std::io::Error| Failure::io("starting the peer", &program, &error);
+        let file = File::create(log).map_err(failed)?;
+        command.stdin(Stdio::null()).stdout(file.try_clone().map_err(failed)?).stderr(file);
+        Ok(Other(command.spawn().map_err(failed)?))
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits until it listens at `host`; a failure, with the end of its log, if it does not in time.
+    pub fn wait_until_it_listens(&mut self, host: &str, log: &Path) -> Outcome {
+        let started = Instant::now();
+        while TcpStream::connect(host).is_err() {
+            if self.has_ended() || started.elapsed() > READY_WITHIN {
+                return Err(self.not_ready(host, log));
+            }
+            std::thread::sleep(POLL_EVERY);
+        }
+        Ok(())
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    fn not_ready(&mut self, host: &str, log: &Path) -> Failure {
+        let text = fs::read_to_string(log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines.get(lines.len().saturating_sub(LOG_LINES_SHOWN)..).unwrap_or_default().join("\n");
+        let what = if self.has_ended() { "has ended" } else { "does not answer" };
+        Failure::internal(format!("the server at {host} {what}:\n{last}"))
+    }
+}
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // One that has ended already needs no ending.
+        // Asked first: one with processes of its own has to end these. One that has ended needs no ending.
+        if let Some(pid) = Pid::from_raw(self.0.id().cast_signed()) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let asked = Instant::now();
+        while !self.has_ended() && asked.elapsed() < END_WITHIN {
+            std::thread::sleep(POLL_EVERY);
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -122,7 +174,7 @@ impl Target {
     pub fn pid(&self) -> u32 {
         match &self.process {
             Process::Ours(ours) => ours.pid(),
-            Process::Other(other) => other.0.id(),
+            Process::Other(other) => other.pid(),
         }
     }
 
@@ -134,20 +186,16 @@ impl Target {
             if ready {
                 return Ok(());
             }
-            let ended = match &mut self.process {
-                Process::Ours(_) => false,
-                Process::Other(other) => !matches!(other.0.try_wait(), Ok(None)),
-            };
-            if ended || started.elapsed() > READY_WITHIN {
-                let log = fs::read_to_string(directory.join(LOG)).unwrap_or_default();
-                let last: Vec<&str> = log.lines().rev().take(8).collect();
-                let last: Vec<&str> = last.into_iter().rev().collect();
-                let what = if ended { "has ended" } else { "does not answer" };
-                return Err(Failure::internal(format!(
-                    "the server at {} {what}:\n{}",
-                    self.host,
-                    last.join("\n")
-                )));
+            let is_late = started.elapsed() > READY_WITHIN;
+            match &mut self.process {
+                Process::Ours(ours) if is_late => {
+                    let what = format!("the server at {} does not answer", self.host);
+                    return Err(ours.with_log(Failure::internal(what)));
+                }
+                Process::Other(other) if is_late || other.has_ended() => {
+                    return Err(other.not_ready(&self.host, &directory.join(LOG)));
+                }
+                _ => {}
             }
             std::thread::sleep(POLL_EVERY);
         }
@@ -177,17 +225,15 @@ fn other(
 ) -> Outcome<(Process, String, Signer)> {
     let host = free_address()?;
     let failed = |error: std::io::Error| Failure::io("starting the peer", program, &error);
-    let log = File::create(directory.join(LOG)).map_err(failed)?;
     let mut command = Command::new(fs::canonicalize(program).map_err(failed)?);
     set(&mut command, &host)?;
-    command.stdin(Stdio::null()).stdout(log.try_clone().map_err(failed)?).stderr(log);
-    let child = command.spawn().map_err(failed)?;
+    let other = Other::start(command, &directory.join(LOG))?;
     let signer = Signer::new(&host, ACCESS, SECRET);
-    Ok((Process::Other(Other(child)), host, signer))
+    Ok((Process::Other(other), host, signer))
 }
 
 /// An address that nobody listens at now.
-fn free_address() -> Outcome<String> {
+pub fn free_address() -> Outcome<String> {
     let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     listener.map(|address| address.to_string()).map_err(|error| Failure::internal(error.to_string()))
 }
@@ -215,7 +261,7 @@ fn versitygw(command: &mut Command, directory: &Path, host: &str) -> Outcome {
     Ok(())
 }
 
-fn make(directory: &Path) -> Outcome<PathBuf> {
+pub fn make(directory: &Path) -> Outcome<PathBuf> {
     fs::create_dir_all(directory).map_err(|error| Failure::io("making the directory", directory, &error))?;
     Ok(directory.to_owned())
 }
