@@ -187,7 +187,8 @@ impl Bench<'_> {
     /// Refuses what would fill the file system, before anything is made there.
     fn check_room(&self) -> Outcome {
         let bytes = self.plan.large.bytes().max(self.plan.small.bytes());
-        // Three doors of Kist, two plain directories, what xrdcp sends, pages that are ready; some for the rest.
+        // Three doors of Kist, two plain directories, what xrdcp sends, pages that are ready; some for the
+        // rest.
         let need = with_parity(bytes)
             .saturating_mul(4)
             .saturating_add(bytes.saturating_mul(3))
