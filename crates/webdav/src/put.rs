@@ -179,6 +179,7 @@ fn keep_to_tags(asked: &Asked, options: &mut PutOptions) -> Result<(), Refusal> 
 fn in_words(error: ArchiveError, has_demand: bool) -> Refusal {
     match error.kind() {
         ErrorKind::Exists if has_demand => Refusal::new(Kind::Precondition, error.to_string()),
+        ErrorKind::Locked => error.into(),
         _ => match of_parent(error) {
             Failure::Refused(refusal) => refusal,
             Failure::Condition { status, .. } => Refusal::new(Kind::Locked, status.to_string()),

@@ -72,6 +72,8 @@ fn number(kind: ErrorKind) -> Errno {
         ErrorKind::Held | ErrorKind::WrongState | ErrorKind::KeepsVersions | ErrorKind::Refused => {
             Errno::PERM
         }
+        // XRootD tells it as kXR_FileLocked.
+        ErrorKind::Locked => Errno::DEADLK,
         ErrorKind::Nearline => NEARLINE,
         ErrorKind::Denied => Errno::ACCESS,
         ErrorKind::QuotaExceeded => Errno::DQUOT,

@@ -126,11 +126,12 @@ impl Bed {
 /// The socket for the plugins. Not within the instance, which XRootD's user cannot enter.
 fn table(directory: &Path) -> String {
     let socket = directory.join("xrootd.sock");
-    let user = match rustix::process::getuid() {
-        root if root.is_root() => "xrootd".to_owned(),
-        own => own.as_raw().to_string(),
+    let (user, group) = match rustix::process::getuid() {
+        root if root.is_root() => ("xrootd".to_owned(), "xrootd".to_owned()),
+        own => (own.as_raw().to_string(), rustix::process::getgid().as_raw().to_string()),
     };
-    format!("\n[xrootd]\nsocket = \"{}\"\nuser = \"{user}\"\ntrust = []\n", socket.display())
+    let socket = socket.display();
+    format!("\n[xrootd]\nsocket = \"{socket}\"\nuser = \"{user}\"\ngroup = \"{group}\"\ntrust = []\n")
 }
 
 /// XRootD as `kist xrootd config` configures it.
@@ -182,8 +183,10 @@ fn start_nginx(directory: &Path, program: &Path) -> Outcome<Running> {
         .collect();
     let config = format!(
         "{user}daemon off;\nworker_processes auto;\npid {at}/pid;\nerror_log stderr warn;\n\
-         events {{ worker_connections 1024; }}\nhttp {{\n    access_log off;\n    sendfile on;\n    tcp_nodelay on;\n    \
-         client_max_body_size 0;\n    keepalive_requests 1000000;\n{temporary}    server {{\n        listen {host};\n        \
+         events {{ worker_connections 1024; }}\nhttp {{\n    \
+          access_log off;\n    sendfile on;\n    tcp_nodelay on;\n    \
+         client_max_body_size 0;\n    keepalive_requests 1000000;\n\
+          {temporary}    server {{\n        listen {host};\n        \
          location / {{\n            root {};\n            dav_methods PUT DELETE MKCOL;\n            \
          create_full_put_path on;\n        }}\n    }}\n}}\n",
         root.display()

@@ -205,8 +205,10 @@ impl Bench<'_> {
     fn note(&self) -> String {
         let Plan { large, small, clients, rounds } = self.plan;
         format!(
-            "Large: a file of {} over one connection. Small: {} of {}, HTTP over {clients} connections, `xrdcp -r --parallel {}`. \
-             Median of {rounds}; ratios are medians of those of each round, with the least and the most. Kist: {}",
+            "Large: a file of {} over one connection. Small: {} of {}, \
+             HTTP over {clients} connections, `xrdcp -r --parallel {}`. \
+             Median of {rounds}; ratios are medians of those of each round, \
+             with the least and the most. Kist: {}",
             terminal::text::size(large.size),
             terminal::text::files(small.count),
             terminal::text::size(small.size),
@@ -229,7 +231,8 @@ fn check_room(place: &Path, need: u64) -> Outcome {
     Err(Failure::new(
         terminal::Exit::Refused,
         format!(
-            "{}: {free} are free, and this takes up to {need}: name a directory with more room with --dir, or measure \
+            "{}: {free} are free, and this takes up to {need}: \
+             name a directory with more room with --dir, or measure \
              less with --size or --files",
             place.display()
         ),
