@@ -25,8 +25,8 @@ pub struct UpkeepSettings {
     pub paths_kept_max: u64,
 }
 
-/// [`UpkeepSettings::paths_kept_max`] of every server. Paths that are not there cost who asks for them nothing,
-/// but the catalogue as many bytes as they have: with 4 KiB each this is 1 GiB for each owner.
+/// [`UpkeepSettings::paths_kept_max`] of every server. Paths that are not there cost who asks for them
+/// nothing, but the catalogue as many bytes as they have: with 4 KiB each this is 1 GiB for each owner.
 pub const PATHS_KEPT_MAX: u64 = 25 * catalogue::REQUEST_PATHS_MAX as u64;
 
 impl Default for UpkeepSettings {

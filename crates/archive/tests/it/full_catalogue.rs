@@ -198,8 +198,8 @@ fn a_removal_without_room_says_so_and_goes_on_by_itself() {
     stop(archive);
 }
 
-/// Found by a reader: the request of a submission that failed, which could not be removed either, counted among
-/// the open ones of its owner until the next start.
+/// Found by a reader: the request of a submission that failed, which could not be removed either, counted
+/// among the open ones of its owner until the next start.
 #[test]
 fn what_a_submission_left_without_room_goes_with_the_next_one() {
     let (_instance, archive, control) = tight(Table::Request);

@@ -136,7 +136,8 @@ fn a_pin_of_its_own_is_held_to_its_end() {
     assert_eq!(kept.archive.verify_catalogue().unwrap(), []);
 }
 
-/// Found by a reader: requests for files that are not there were kept for the time of a pin that they had not.
+/// Found by a reader: requests for files that are not there were kept for the time of a pin that they had
+/// not.
 #[test]
 fn what_pins_nothing_is_not_held() {
     let kept = Kept::with(DAY * 30, 2);

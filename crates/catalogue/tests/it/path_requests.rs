@@ -101,8 +101,8 @@ fn the_same_submission_stands_for_one_request_until_it_ends() {
     assert_eq!(bench.view().check().unwrap(), []);
 }
 
-/// Found by a reader: what was cancelled, given back, failed or is held no more never came to whoever submitted
-/// the same again while another file of the request was still waited for.
+/// Found by a reader: what was cancelled, given back, failed or is held no more never came to whoever
+/// submitted the same again while another file of the request was still waited for.
 #[test]
 fn a_request_that_will_not_give_all_is_not_what_the_same_submission_finds() {
     type Change = fn(&mut Bench, RequestId, [FileId; 2]);
