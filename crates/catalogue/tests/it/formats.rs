@@ -503,9 +503,10 @@ fn named_paths(bench: &mut Bench, online: FileId) {
         AskedPath { path: "none".into(), file: AskedFor::Refused(PathRefusal::NoPath), pin: None },
     ];
     bench.ok(Command::AddPaths { request, paths });
+    // Before it is closed: behind that its submission would not find it any more.
+    bench.ok(Command::CancelFiles { request, files: vec![online] });
     bench.ok(Command::ClosePathRequest { request, submission: Blake3([0xab; 32]) });
     bench.ok(Command::RecallStarted { files: vec![one] });
-    bench.ok(Command::CancelFiles { request, files: vec![online] });
 }
 
 /// The commands of requests that name paths.
