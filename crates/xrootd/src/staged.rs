@@ -73,8 +73,8 @@ impl Staged {
                 Standing::Waits => return Ok(()),
                 Standing::Failed(why, at) if now.since(at) < FAILURE_TOLD => {
                     let why = format!(
-                        "{path} is on tape only, and request {} could not bring it: {why}. An open tries again \
-                         {} s after that, 'kist stage' at once",
+                        "{path} is on tape only, and request {} could not bring it: {why}. An open tries \
+                         again {} s after that, 'kist stage' at once",
                         request.0,
                         FAILURE_TOLD.as_secs()
                     );
