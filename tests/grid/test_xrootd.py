@@ -326,8 +326,52 @@ def test_an_open_of_a_cold_file_waits_if_configured():
         place.kist.go_cold("/open/cold")
         place.xrdcp(place.url("/open/cold"), place.at / "back").exits()
         equal((place.at / "back").read_bytes(), b"cold", "after a while it is there")
-        requests = json.loads(place.kist.command("request", "ls", "--json").exits().out)
-        equal(len(requests if isinstance(requests, list) else requests["requests"]), 1, "one request")
+        equal(len(requests_of(place)), 1, "one request")
+
+
+@long
+def test_an_open_of_a_cold_file_ends_when_its_recall_does():
+    with Place(settings='nearline = "stall"\npin = "1h"\n') as place:
+        name = place.file("cold", b"cold")
+        place.kist.command("put", "--class", "cold", name, "/open/cold").exits()
+        place.kist.go_cold("/open/cold")
+        drives = json.loads(place.kist.command("drive", "ls", "--json").exits().out)
+        drives = [str(drive["name"]) for drive in (drives if isinstance(drives, list) else drives["drives"])]
+        for drive in drives:
+            place.kist.command("drive", "down", drive).exits()
+        # Many at once, by several spellings of the path.
+        urls = [place.xrootd.url + slashes + "open/cold" for slashes in ("/", "//", "///")] * 4
+        copies = [(url, number) for number, url in enumerate(urls)]
+        found = []
+
+        def copy(url, number):
+            found.append(place.xrdcp(url, place.at / f"cold-back-{number}", seconds=100))
+
+        threads = [threading.Thread(target=copy, args=one) for one in copies]
+        for thread in threads:
+            thread.start()
+        request = until("it is asked for", lambda: requests_of(place), 20)[0]
+        time.sleep(6)
+        place.kist.command("request", "cancel", str(request["id"])).exits()
+        for thread in threads:
+            thread.join()
+        for ran in found:
+            ran.fails("input/output error")
+        equal((len(found), len(requests_of(place))), (len(urls), 1), "copies that ended, and requests")
+        equal("it was cancelled" in place.xrootd.log(), True, "the reason is in the log")
+        # Who stages it gets it at once.
+        for drive in drives:
+            place.kist.command("drive", "up", drive).exits()
+        place.kist.command("stage", "/open/cold").exits()
+        until("it is there", lambda: place.kist.stat("/open/cold")["locality"] != "NEARLINE", 60)
+        place.xrdcp(urls[0], place.at / "cold-staged").exits()
+        equal((place.at / "cold-staged").read_bytes(), b"cold", "its bytes")
+
+
+def requests_of(place):
+    """All requests to bring files back."""
+    said = json.loads(place.kist.command("request", "ls", "--json").exits().out)
+    return said if isinstance(said, list) else said["requests"]
 
 
 def test_a_read_with_two_drives_lost():

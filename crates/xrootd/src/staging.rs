@@ -95,8 +95,7 @@ pub fn evict(client: &Client, texts: &[String]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// How a request stands: the JSON that gfal2 and FTS read, of as many of the paths as one answer has room
-/// for.
+/// How a request stands: the JSON that gfal2 and FTS read, of as many of the paths as there is room for.
 pub struct Answer {
     /// Paths, from the first, that it tells of.
     pub paths: u32,
