@@ -33,7 +33,15 @@ def tape(place, method, path, body=None, code=200):
     """One call of the API with curl; gives what it answers."""
     sent = ("-H", "Content-Type: application/json", "-d", json.dumps(body)) if body is not None else ()
     ran = place.run(
-        "curl", "-sS", "-X", method, "-H", f"Authorization: Bearer {place.server.key}", *sent, "-w", "\n%{http_code}",
+        "curl",
+        "-sS",
+        "-X",
+        method,
+        "-H",
+        f"Authorization: Bearer {place.server.key}",
+        *sent,
+        "-w",
+        "\n%{http_code}",
         f"{place.server.webdav}{ROOT}{path}",
     ).exits()
     answer, _, status = ran.out.rpartition("\n")
@@ -58,7 +66,9 @@ def test_gfal_brings_a_list_online_and_lets_it_go(place):
     contains(gfal(place, "xattr", one, "user.status").out, "NEARLINE")
     contains(gfal(place, "xattr", one, "taperestapi.version").out, "v1")
     contains(gfal(place, "xattr", one, "taperestapi.uri").out, f"{ROOT}/v1")
-    contains(gfal(place, "xattr", one, "taperestapi.sitename").out, json.loads(json.dumps(tape(place, "GET", "")))["sitename"])
+    contains(
+        gfal(place, "xattr", one, "taperestapi.sitename").out, json.loads(json.dumps(tape(place, "GET", "")))["sitename"]
+    )
     # Its sum is known without staging.
     contains(gfal(place, "sum", one, "ADLER32").out, f"{zlib.adler32(content(100_000, seed=0)):08x}")
     told = gfal(place, "bringonline", "--from-file", listed, "--polling-timeout", "90").out
@@ -113,7 +123,10 @@ def test_curl_for_what_gfal_does_not_do(place):
     equal(set(discovery) - {"description"}, {"sitename", "endpoints"})
     equal([(end["uri"], end["version"]) for end in discovery["endpoints"]], [(f"{place.server.webdav}{ROOT}/v1", "v1")])
     equal(tape(place, "POST", "/v1/archiveinfo", {"paths": paths}), [{"path": path, "locality": "TAPE"} for path in paths])
-    files = [{"path": path, "diskLifetime": "PT1H", "targetedMetadata": {"default": {"activity": "x", "priority": 80}}} for path in paths]
+    files = [
+        {"path": path, "diskLifetime": "PT1H", "targetedMetadata": {"default": {"activity": "x", "priority": 80}}}
+        for path in paths
+    ]
     stage = tape(place, "POST", "/v1/stage", {"files": files}, 201)["requestId"]
     equal(tape(place, "POST", "/v1/stage", {"files": files[::-1]}, 201)["requestId"], stage, "the same submission")
     began = time.time()
@@ -153,7 +166,9 @@ def pair(place, tls):
     authorities = place.directory / f"authorities-{tls}.pem"
     authorities.write_bytes(b"".join(Path(server.ca).read_bytes() for server in (one, two) if server.ca))
     for server in (one, two):
-        server.configure(f'\n[third_party_copy]\nallow = ["127.0.0.0/8"]\nhttp = true\n' + f'authorities = ["{authorities}"]\n' * tls)
+        server.configure(
+            '\n[third_party_copy]\nallow = ["127.0.0.0/8"]\nhttp = true\n' + f'authorities = ["{authorities}"]\n' * tls
+        )
     one.start()
     shutil.copy(one.directory / "keys.toml", two.directory)
     shutil.copy(one.key_file, two.key_file)

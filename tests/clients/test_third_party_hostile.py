@@ -26,7 +26,9 @@ class Other:
     def __init__(self, answers=None, address="127.0.0.1", port=0):
         self.heads, self.open, self.over = [], 0, threading.Event()
         self.answers = answers or (lambda first, _: PLAIN + (b"" if first.startswith(b"HEAD") else BODY))
-        self.socket = socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=512)
+        self.socket = socket.create_server(
+            (address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=512
+        )
         self.port = self.socket.getsockname()[1]
         self.url = f"http://{f'[{address}]' if ':' in address else address}:{self.port}/f"
         threading.Thread(target=self._serve, daemon=True).start()
@@ -85,13 +87,53 @@ def copied(server, path, *lines):
 
 def places(port):
     """Addresses of what may not be reached, as somebody might write them who wants to get there all the same."""
-    hosts = ["127.0.0.2", "127.2", "2130706434", "0x7f000002", "0x7f.0.0.2", "0177.0.0.2", "127.0.0.2.", "[::1]", "[::ffff:127.0.0.2]", "[::127.0.0.2]",
-             "[64:ff9b::7f00:2]", "[2002:7f00:2::]", "0.0.0.0", "[::]", "0", "10.0.0.1", "192.168.0.1", "172.16.0.1", "100.64.0.1", "169.254.169.254",
-             "[fe80::1]", "[fd00::1]", "[fe80::1%25lo]", "224.0.0.1", "255.255.255.255", "localhost.", "127.0.0.1@127.0.0.2", "127.0.0.2#@127.0.0.1", "127.0.0.2\\@127.0.0.1",
-             "%31%32%37.0.0.2", "１２７.0.0.2"]
+    hosts = [
+        "127.0.0.2",
+        "127.2",
+        "2130706434",
+        "0x7f000002",
+        "0x7f.0.0.2",
+        "0177.0.0.2",
+        "127.0.0.2.",
+        "[::1]",
+        "[::ffff:127.0.0.2]",
+        "[::127.0.0.2]",
+        "[64:ff9b::7f00:2]",
+        "[2002:7f00:2::]",
+        "0.0.0.0",
+        "[::]",
+        "0",
+        "10.0.0.1",
+        "192.168.0.1",
+        "172.16.0.1",
+        "100.64.0.1",
+        "169.254.169.254",
+        "[fe80::1]",
+        "[fd00::1]",
+        "[fe80::1%25lo]",
+        "224.0.0.1",
+        "255.255.255.255",
+        "localhost.",
+        "127.0.0.1@127.0.0.2",
+        "127.0.0.2#@127.0.0.1",
+        "127.0.0.2\\@127.0.0.1",
+        "%31%32%37.0.0.2",
+        "１２７.0.0.2",
+    ]
     return [f"http://{host}:{port}/f" for host in hosts] + [
-        f"file:///etc/passwd#{port}", f"gopher://127.0.0.1:{port}/f", f"ftp://127.0.0.1:{port}/f", f"//127.0.0.2:{port}/f", f"http:127.0.0.2:{port}/f",
-        "http://127.0.0.1:22/f", "http://127.0.0.1:6379/f", "http://127.0.0.1:0/f", "http://127.0.0.1:65536/f", "http://127.0.0.1:/f", "http://", "http:///f", "unix:/run/x",
+        f"file:///etc/passwd#{port}",
+        f"gopher://127.0.0.1:{port}/f",
+        f"ftp://127.0.0.1:{port}/f",
+        f"//127.0.0.2:{port}/f",
+        f"http:127.0.0.2:{port}/f",
+        "http://127.0.0.1:22/f",
+        "http://127.0.0.1:6379/f",
+        "http://127.0.0.1:0/f",
+        "http://127.0.0.1:65536/f",
+        "http://127.0.0.1:/f",
+        "http://",
+        "http:///f",
+        "unix:/run/x",
     ]
 
 
@@ -118,7 +160,9 @@ def test_the_inner_network_by_address_and_by_redirect(place):
                     wrong.append((lines, ended))
             where["to"] = url
             for lines in [(f"Source: {first.url}",), (f"Destination: {first.url}",)]:
-                ended = copied(server, "/tpc/f" if lines[0][0] == "D" else "/tpc/x", *lines, "TransferHeaderAuthorization: Bearer secret")
+                ended = copied(
+                    server, "/tpc/f" if lines[0][0] == "D" else "/tpc/x", *lines, "TransferHeaderAuthorization: Bearer secret"
+                )
                 if not ended.startswith("failure: "):
                     wrong.append((f"redirect to {url}", lines, ended))
         equal(wrong, [], "what was reached")
@@ -142,7 +186,16 @@ def test_names_that_lead_inside(place):
     with suppress(OSError):
         six = Other(address="::1", port=inner.port)
     others = [other for other in (inner, six) if other]
-    names = ["localhost", "LOCALHOST", "ip6-localhost", "localhost.localdomain", "x.localhost", socket.gethostname(), "127.0.0.1.nip.invalid", "metadata.google.internal"]
+    names = [
+        "localhost",
+        "LOCALHOST",
+        "ip6-localhost",
+        "localhost.localdomain",
+        "x.localhost",
+        socket.gethostname(),
+        "127.0.0.1.nip.invalid",
+        "metadata.google.internal",
+    ]
     place.kist("mkdir", "/inside").exits()
     server = place.server
     try:
@@ -162,33 +215,98 @@ def test_headers_that_are_smuggled(place):
     other = Other()
     with opened(place, other) as server, calm(server, changes=True):
         source = f"Source: {other.url}"
-        for line in ("TransferHeaderX: a\r\n b", "TransferHeaderX: a\rb", "TransferHeaderX: a\nTransferHeaderY: b", "TransferHeaderX: a\0b", "TransferHeaderX y: z", "TransferHeaderX\t: z",
-                     "TransferHeaderX\r\n : z", "TransferHeader(X): z", "TransferHeaderX:y: z\r\n\r\n"):
+        for line in (
+            "TransferHeaderX: a\r\n b",
+            "TransferHeaderX: a\rb",
+            "TransferHeaderX: a\nTransferHeaderY: b",
+            "TransferHeaderX: a\0b",
+            "TransferHeaderX y: z",
+            "TransferHeaderX\t: z",
+            "TransferHeaderX\r\n : z",
+            "TransferHeader(X): z",
+            "TransferHeaderX:y: z\r\n\r\n",
+        ):
             before = len(other.heads)
             ended = copied(server, "/tpc/x", source, line)
             for one in other.heads[before:]:
                 # What looks like one header to us and is taken for one is sent on as one.
-                equal(b"\nX: a\r\n b" in one or b"\0" in one or b"\nb" in one.lower().replace(b"\nbytes", b""), False, f"{line!r}: {one!r}")
+                equal(
+                    b"\nX: a\r\n b" in one or b"\0" in one or b"\nb" in one.lower().replace(b"\nbytes", b""),
+                    False,
+                    f"{line!r}: {one!r}",
+                )
             if not ended.startswith(("400", "success", "0")):
                 raise AssertionError(f"{line!r}: {ended}")
         before = len(other.heads)
-        own = ["Host: evil", "Content-Length: 5", "Transfer-Encoding: chunked", "Connection: upgrade", "Upgrade: websocket", "Expect: 100-continue", "Range: bytes=0-1", "TE: trailers",
-               "If-None-Match: *", "If-Match: x", "If-Modified-Since: Fri, 27 Nov 2026 20:00:00 GMT", "Accept-Encoding: gzip", "Trailer: x", "Proxy-Authorization: x", "Keep-Alive: 1"]
+        own = [
+            "Host: evil",
+            "Content-Length: 5",
+            "Transfer-Encoding: chunked",
+            "Connection: upgrade",
+            "Upgrade: websocket",
+            "Expect: 100-continue",
+            "Range: bytes=0-1",
+            "TE: trailers",
+            "If-None-Match: *",
+            "If-Match: x",
+            "If-Modified-Since: Fri, 27 Nov 2026 20:00:00 GMT",
+            "Accept-Encoding: gzip",
+            "Trailer: x",
+            "Proxy-Authorization: x",
+            "Keep-Alive: 1",
+        ]
         for line in own:
             equal(copied(server, "/tpc/x", source, f"TransferHeader{line}"), "success: Created", line)
-            equal(copied(server, "/tpc/f", f"Destination: {other.url}", f"TransferHeader{line}", "RequireChecksumVerification: false")[:8] in ("success:", "failure:"), True, line)
+            equal(
+                copied(
+                    server,
+                    "/tpc/f",
+                    f"Destination: {other.url}",
+                    f"TransferHeader{line}",
+                    "RequireChecksumVerification: false",
+                )[:8]
+                in ("success:", "failure:"),
+                True,
+                line,
+            )
         for one in other.heads[before:]:
             lines = one.decode("latin-1").lower().split("\r\n")[1:]
             said = dict(line.split(": ", 1) for line in lines)
             equal(len(said), len(lines), f"each header once: {one!r}")
             equal(said["host"], f"127.0.0.1:{other.port}")
-            has = [name for name in ("transfer-encoding", "upgrade", "te", "if-none-match", "if-match", "if-modified-since", "trailer", "proxy-authorization", "keep-alive", "range") if name in said]
+            has = [
+                name
+                for name in (
+                    "transfer-encoding",
+                    "upgrade",
+                    "te",
+                    "if-none-match",
+                    "if-match",
+                    "if-modified-since",
+                    "trailer",
+                    "proxy-authorization",
+                    "keep-alive",
+                    "range",
+                )
+                if name in said
+            ]
             equal(has, [], f"what is a connection's own: {one!r}")
             equal(said.get("content-length", "0") in ("0", "9"), True, f"the length: {one!r}")
         equal(copied(server, "/tpc/y", source, *[f"TransferHeaderX{n}: 1" for n in range(65)]), "400", "too many")
-        for lines in [("Source: ",), (source, source), (source, f"Destination: {other.url}"), (source, "X-Number-Of-Streams: x"), (source, "X-Number-Of-Streams: -1"), (source, "SciTag: 0"),
-                      (source, "SciTag: 99999999999999999999"), (source, "Overwrite: x"), (source, "RequireChecksumVerification: perhaps"), (source, "Credential: gridsite"), (source, "Credential: oauth2"),
-                      (source, "Digest: adler32=x")]:
+        for lines in [
+            ("Source: ",),
+            (source, source),
+            (source, f"Destination: {other.url}"),
+            (source, "X-Number-Of-Streams: x"),
+            (source, "X-Number-Of-Streams: -1"),
+            (source, "SciTag: 0"),
+            (source, "SciTag: 99999999999999999999"),
+            (source, "Overwrite: x"),
+            (source, "RequireChecksumVerification: perhaps"),
+            (source, "Credential: gridsite"),
+            (source, "Credential: oauth2"),
+            (source, "Digest: adler32=x"),
+        ]:
             equal(copied(server, "/tpc/y", *lines)[:3] in ("400", "fai"), True, lines)
         equal(copied(server, "/tpc/y", source, "Digest: adler32=00000001")[:9], "failure: ")
         for streams in ("0", "9" * 18):
@@ -222,9 +340,14 @@ def test_floods_and_servers_that_never_end(place):
     length = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n" + DIGEST + b"\r\n"
     chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + DIGEST + b"\r\n"
     kinds = {
-        "nothing": stall(b""), "half a head": stall(b"HTTP/1.1 200 OK\r\nX: "), "a head and nothing": stall(length), "a part": stall(length + b"x" * 300_000),
-        "a head without end": endless(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 100), "100 without end": endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
-        "an extension without end": endless(chunks + b"1;", b"x" * 1000), "trailers without end": endless(chunks + b"0\r\n", b"X: y\r\n" * 100),
+        "nothing": stall(b""),
+        "half a head": stall(b"HTTP/1.1 200 OK\r\nX: "),
+        "a head and nothing": stall(length),
+        "a part": stall(length + b"x" * 300_000),
+        "a head without end": endless(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 100),
+        "100 without end": endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+        "an extension without end": endless(chunks + b"1;", b"x" * 1000),
+        "trailers without end": endless(chunks + b"0\r\n", b"X: y\r\n" * 100),
     }
     others = {name: Other(answers) for name, answers in kinds.items()}
     good = Other()
@@ -233,7 +356,11 @@ def test_floods_and_servers_that_never_end(place):
         for name, other in others.items():
             for at in range(30):
                 line = Line(server)
-                ways = {0: (f"/tpc/x{at}", f"Source: {other.url}"), 1: ("/tpc/f", f"Destination: {other.url}"), 2: (f"/tpc/x{at}", f"Source: {other.url}")}
+                ways = {
+                    0: (f"/tpc/x{at}", f"Source: {other.url}"),
+                    1: ("/tpc/f", f"Destination: {other.url}"),
+                    2: (f"/tpc/x{at}", f"Source: {other.url}"),
+                }
                 path, where = ways[at % 3]
                 line.send(head("COPY", path, where, *["X-Number-Of-Streams: 8"] * (at % 3 == 2), key=server.key))
                 lines.append(line)

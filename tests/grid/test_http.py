@@ -1,4 +1,4 @@
-"""WebDAV and third-party copy: Kist with Kist, and with a stock XRootD's HTTP door, over TLS and in clear; davix with TLS and a token."""
+"""Third-party copies of Kist with Kist and with a stock XRootD's HTTP door, over TLS and in clear; davix with TLS and a token."""
 
 import json
 import re
@@ -10,8 +10,8 @@ import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
-from test_xrootd import authority
-from world import IS_ROOT, NO_NAMES, XROOTD_USER, Kist, Xrootd, equal, free_port, random_bytes, run, until
+from test_xrootd import authority, long
+from world import IS_ROOT, NO_NAMES, XROOTD_USER, Kist, Xrootd, equal, free_port, random_bytes, run
 
 BODY = random_bytes(30_000_001, 9)
 ADLER = f"{zlib.adler32(BODY):08x}"
@@ -46,7 +46,16 @@ class Dav:
     def has(self, name):
         """What a file has, or None."""
         with tempfile.NamedTemporaryFile() as file:
-            ran = curl(f"{self.url}/{name}", "-H", f"Authorization: Bearer {self.key}", "-o", file.name, "-w", "%{http_code}", ca=self.ca)
+            ran = curl(
+                f"{self.url}/{name}",
+                "-H",
+                f"Authorization: Bearer {self.key}",
+                "-o",
+                file.name,
+                "-w",
+                "%{http_code}",
+                ca=self.ca,
+            )
             return Path(file.name).read_bytes() if ran.out == "200" else None
 
     def put(self, name, data):
@@ -85,8 +94,13 @@ class Stock:
         directory = at / "stock"
         # Its HTTP handlers, and so third-party copy, are loaded only where there is TLS.
         self.server = Xrootd.plain(directory, self.data)
-        self.server.file.write_text(self.server.file.read_text() + f"xrd.protocol XrdHttp:{self.port} libXrdHttp.so\nxrd.tls {certificate[0]} {certificate[1]}\n"
-            f"xrd.tlsca certdir {ca}\nhttp.listingdeny no\nhttp.exthandler xrdtpc libXrdHttpTPC.so\nhttp.header2cgi Authorization authz\n" + NO_NAMES)
+        self.server.file.write_text(
+            self.server.file.read_text()
+            + f"xrd.protocol XrdHttp:{self.port} libXrdHttp.so\nxrd.tls {certificate[0]} {certificate[1]}\n"
+            f"xrd.tlsca certdir {ca}\nhttp.listingdeny no\nhttp.exthandler xrdtpc libXrdHttpTPC.so\n"
+            "http.header2cgi Authorization authz\n"
+            + NO_NAMES
+        )
 
     def start(self):
         """Starts it."""
@@ -138,7 +152,12 @@ def world():
         for file in stock_certificate if IS_ROOT else ():
             shutil.chown(file, XROOTD_USER, XROOTD_USER)
         stock_certificate[1].chmod(0o400)
-        servers = Dav(at, "one", ca, certificate), Dav(at, "two", ca, certificate), Dav(at, "clear", ca), Stock(at, ca, stock_certificate)
+        servers = (
+            Dav(at, "one", ca, certificate),
+            Dav(at, "two", ca, certificate),
+            Dav(at, "clear", ca),
+            Stock(at, ca, stock_certificate),
+        )
         for server in servers:
             started.append(server)
             server.start()
@@ -157,8 +176,14 @@ def address(server, scheme):
 def command(active, passive, way, scheme, source, target, *headers):
     """The COPY by which `active` fetches (pull) or sends (push)."""
     here, there = (target, source) if way == "pull" else (source, target)
-    told = [f"{'Source' if way == 'pull' else 'Destination'}: {address(passive, scheme)}/{there}", "Credential: none", *headers]
-    told += [f"TransferHeaderAuthorization: Bearer {passive.key}"] * bool(passive.key) + [f"Authorization: Bearer {active.key}"] * bool(active.key)
+    told = [
+        f"{'Source' if way == 'pull' else 'Destination'}: {address(passive, scheme)}/{there}",
+        "Credential: none",
+        *headers,
+    ]
+    told += [f"TransferHeaderAuthorization: Bearer {passive.key}"] * bool(passive.key) + [
+        f"Authorization: Bearer {active.key}"
+    ] * bool(active.key)
     options = [option for header in told for option in ("-H", header)]
     return ["-X", "COPY", *options], f"{address(active, 'https')}/{here}"
 
@@ -173,9 +198,18 @@ def ended(active, *arguments):
 def pairs(servers):
     """Who is asked, who is the other one, and how that is reached."""
     one, two, clear, stock = servers
-    return [(one, two, "https"), (one, clear, "http"), (clear, one, "https"), (one, stock, "https"), (one, stock, "http"), (stock, one, "https"), (stock, clear, "http")]
+    return [
+        (one, two, "https"),
+        (one, clear, "http"),
+        (clear, one, "https"),
+        (one, stock, "https"),
+        (one, stock, "http"),
+        (stock, one, "https"),
+        (stock, clear, "http"),
+    ]
 
 
+@long
 def test_third_party_copies_with_kist_and_xrootd():
     with world() as (_, _, servers):
         for number, (active, passive, scheme) in enumerate(pairs(servers)):
@@ -191,17 +225,31 @@ def test_third_party_copies_with_kist_and_xrootd():
                 told = ended(active, passive, way, scheme, f"none-{name}", f"to-none-{name}")
                 equal("success" in told, False, f"{about} of nothing: {told}")
                 # A stock server that fetches what is not there leaves an empty file.
-                equal(target.has(f"to-none-{name}") in ((None,) if isinstance(target, Dav) else (None, b"")), True, f"{about} of nothing")
+                equal(
+                    target.has(f"to-none-{name}") in ((None,) if isinstance(target, Dav) else (None, b"")),
+                    True,
+                    f"{about} of nothing",
+                )
                 if isinstance(active, Dav) and way == "pull":
                     told = ended(active, passive, way, scheme, f"from-{name}", f"bad-{name}", "Digest: adler32=00000001")
                     equal(told.startswith("failure: "), True, f"{about} with another checksum: {told}")
-                    told = ended(active, passive, way, scheme, f"from-{name}", f"good-{name}", f"Digest: adler32={ADLER}", "X-Number-Of-Streams: 4")
+                    told = ended(
+                        active,
+                        passive,
+                        way,
+                        scheme,
+                        f"from-{name}",
+                        f"good-{name}",
+                        f"Digest: adler32={ADLER}",
+                        "X-Number-Of-Streams: 4",
+                    )
                     equal(told.startswith("success"), True, f"{about} with the checksum: {told}")
                     equal(target.has(f"bad-{name}"), None, f"{about}: nothing of what was wrong")
                     told = ended(active, passive, way, scheme, f"from-{name}", f"to-{name}", "Overwrite: F")
                     equal("success" in told, False, f"{about} over what is there: {told}")
 
 
+@long
 def test_a_copy_whose_client_goes_away_leaves_nothing():
     with world() as (_, _, servers):
         for number, (active, passive, scheme) in enumerate(pairs(servers)):
@@ -212,7 +260,11 @@ def test_a_copy_whose_client_goes_away_leaves_nothing():
                 # The other one stands still in the middle, and the client goes.
                 passive.process().send_signal(signal.SIGSTOP)
                 options, url = command(active, passive, way, scheme, f"from{number}{way}", f"to{number}{way}")
-                asked = subprocess.Popen(["curl", "-sS", "-N", "--capath", active.ca, *options, url], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                asked = subprocess.Popen(
+                    ["curl", "-sS", "-N", "--capath", active.ca, *options, url],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                )
                 try:
                     if isinstance(active, Dav):
                         asked.stdout.readline()
@@ -230,7 +282,14 @@ def test_a_copy_whose_client_goes_away_leaves_nothing():
 def test_davix_with_tls_and_a_token():
     with world() as (at, ca, servers):
         one = servers[0]
-        made = one.call("POST", one.url, "-H", "Content-Type: application/macaroon-request", "-d", '{"caveats":["activity:LIST,READ_METADATA,DOWNLOAD,UPLOAD,MANAGE,DELETE"]}')
+        made = one.call(
+            "POST",
+            one.url,
+            "-H",
+            "Content-Type: application/macaroon-request",
+            "-d",
+            '{"caveats":["activity:LIST,READ_METADATA,DOWNLOAD,UPLOAD,MANAGE,DELETE"]}',
+        )
         macaroon = json.loads(made[1])["macaroon"]
         (at / "a").write_bytes(BODY)
         for token in (one.key, macaroon):

@@ -19,6 +19,7 @@ use crate::client::{Session, Wire};
 use crate::connections::{IfFull, Permit};
 use crate::error::Error;
 use crate::target::{Scheme, Target};
+use crate::until_head::{HasHead, UntilHead};
 
 /// The most addresses of a name that are tried; of one with more, none is.
 const ADDRESSES_MAX: usize = 16;
@@ -31,6 +32,8 @@ pub(crate) struct Line {
     pub sender: SendRequest<OutBody>,
     /// Who is at the other end.
     pub remote: SocketAddr,
+    /// To be told when the head of the answer is there.
+    pub has_head: HasHead,
     _driver: AbortOnDrop<()>,
     _permit: Permit,
 }
@@ -142,14 +145,15 @@ impl Session {
         let mut builder = Builder::new();
         // XRootD 5.5.3 knows `Want-Digest` and `Range` only as they are written here (measured).
         builder.title_case_headers(true).max_headers(limits.headers).max_header_size(limits.header_bytes);
+        let has_head = HasHead::default();
         let (sender, connection) = builder
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(UntilHead::new(stream, has_head.clone())))
             .await
             .map_err(|error| no_answer(target, format_args!("{remote}: {error}")))?;
         let driver = tokio::spawn(async move {
             // What goes wrong is told to who waits for the answer or the body.
             let _ = connection.await;
         });
-        Ok(Line { sender, remote, _driver: AbortOnDrop(driver), _permit: permit })
+        Ok(Line { sender, remote, has_head, _driver: AbortOnDrop(driver), _permit: permit })
     }
 }

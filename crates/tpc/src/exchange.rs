@@ -124,6 +124,7 @@ impl Session {
             let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
             no_answer(&target, format_args!("{}: {error}{cause}", line.remote))
         })?;
+        line.has_head.tell();
         Ok(Answer { response, line, target })
     }
 }

@@ -28,6 +28,7 @@ mod rate;
 mod settings;
 mod target;
 mod trust;
+mod until_head;
 
 pub use address::{AddressRules, Exception, HostPattern, Network, PortRange, RuleError};
 pub use body::PullBody;

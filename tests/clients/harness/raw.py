@@ -12,6 +12,22 @@ from .checks import equal, until
 # A server that does not answer within this time hangs.
 PATIENCE = 60
 
+# Where the Tape REST API stands.
+TAPE = "/.well-known/wlcg-tape-rest-api"
+LOCKINFO = (
+    "<D:lockinfo xmlns:D='DAV:' {1}><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype>"
+    "<D:owner>{0}</D:owner></D:lockinfo>"
+)
+LOCK = LOCKINFO.format("", "")
+# Bodies of the methods that take one, with room for what stands in it and for attributes of its root.
+XML = {
+    "PROPFIND": "<D:propfind xmlns:D='DAV:' {1}><D:prop>{0}</D:prop></D:propfind>",
+    "PROPPATCH": "<D:propertyupdate xmlns:D='DAV:' {1}><D:set><D:prop>{0}</D:prop></D:set></D:propertyupdate>",
+    "LOCK": LOCKINFO,
+}
+# Heads that were begun and not ended, and when: a later test looks what became of them.
+BEGUN = []
+
 
 class Line:
     """One connection to the WebDAV listener of a server."""
@@ -112,3 +128,22 @@ def calm(server, megabytes=150, changes=False):
         equal(tree(server), files, "what there is")
     for line in json.loads(server.command("lock", "ls", "--json").out or "[]"):
         raise AssertionError(f"a lock stays: {line}")
+
+
+def made(place, directory):
+    """A directory with a file in it; gives the administrator's server."""
+    server = place.server
+    server.command("mkdir", "-p", directory).exits()
+    equal(ask(server, "PUT", f"{directory}/f", body="123456789")[0], 201)
+    return server
+
+
+def several(cases):
+    """Runs cases and says all that went otherwise than wanted, with their names."""
+    wrong = [
+        f"{name}: {found}, wanted {wanted}"
+        for name, found, wanted in cases
+        if found not in (wanted if isinstance(wanted, tuple) else (wanted,))
+    ]
+    if wrong:
+        raise AssertionError("\n".join(wrong))

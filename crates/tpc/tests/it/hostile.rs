@@ -114,6 +114,23 @@ async fn nobody_is_waited_for_without_an_end() {
     }
 }
 
+/// Each such server kept a thread of all connections of this one busy for a minute.
+#[tokio::test(start_paused = true)]
+async fn announcements_without_end_are_not_read_for_long() {
+    let world = World::new();
+    world.serve(SERVER, |mut visit| async move {
+        visit.head().await;
+        let many = "HTTP/1.1 100 Continue\r\n\r\n".repeat(100);
+        for _ in 0..10_000 {
+            visit.say(&many).await;
+        }
+        visit.hang().await;
+    });
+    let began = Instant::now();
+    assert_eq!(fetch_from(&world, URL).await, Err(Error::NoAnswer));
+    assert_eq!(began.elapsed().as_secs(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_lowest_rate_holds_for_bodies() {
     let drips = |bytes: usize| {
