@@ -126,11 +126,12 @@ impl Bed {
 /// The socket for the plugins. Not within the instance, which XRootD's user cannot enter.
 fn table(directory: &Path) -> String {
     let socket = directory.join("xrootd.sock");
-    let user = match rustix::process::getuid() {
-        root if root.is_root() => "xrootd".to_owned(),
-        own => own.as_raw().to_string(),
+    let (user, group) = match rustix::process::getuid() {
+        root if root.is_root() => ("xrootd".to_owned(), "xrootd".to_owned()),
+        own => (own.as_raw().to_string(), rustix::process::getgid().as_raw().to_string()),
     };
-    format!("\n[xrootd]\nsocket = \"{}\"\nuser = \"{user}\"\ntrust = []\n", socket.display())
+    let socket = socket.display();
+    format!("\n[xrootd]\nsocket = \"{socket}\"\nuser = \"{user}\"\ngroup = \"{group}\"\ntrust = []\n")
 }
 
 /// XRootD as `kist xrootd config` configures it.

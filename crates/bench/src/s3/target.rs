@@ -188,14 +188,17 @@ impl Target {
             }
             let is_late = started.elapsed() > READY_WITHIN;
             match &mut self.process {
-                Process::Ours(ours) if is_late => {
-                    let what = format!("the server at {} does not answer", self.host);
-                    return Err(ours.with_log(Failure::internal(what)));
+                Process::Ours(ours) => {
+                    if is_late {
+                        let what = format!("the server at {} does not answer", self.host);
+                        return Err(ours.with_log(Failure::internal(what)));
+                    }
                 }
-                Process::Other(other) if is_late || other.has_ended() => {
-                    return Err(other.not_ready(&self.host, &directory.join(LOG)));
+                Process::Other(other) => {
+                    if is_late || other.has_ended() {
+                        return Err(other.not_ready(&self.host, &directory.join(LOG)));
+                    }
                 }
-                _ => {}
             }
             std::thread::sleep(POLL_EVERY);
         }
