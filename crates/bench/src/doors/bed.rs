@@ -181,16 +181,18 @@ fn start_nginx(directory: &Path, program: &Path) -> Outcome<Running> {
         .iter()
         .map(|kind| format!("    {kind}_temp_path {at}/{kind};\n"))
         .collect();
-    let config = format!(
-        "{user}daemon off;\nworker_processes auto;\npid {at}/pid;\nerror_log stderr warn;\n\
-         events {{ worker_connections 1024; }}\nhttp {{\n    \
-          access_log off;\n    sendfile on;\n    tcp_nodelay on;\n    \
-         client_max_body_size 0;\n    keepalive_requests 1000000;\n\
-          {temporary}    server {{\n        listen {host};\n        \
-         location / {{\n            root {};\n            dav_methods PUT DELETE MKCOL;\n            \
-         create_full_put_path on;\n        }}\n    }}\n}}\n",
-        root.display()
-    );
+    let root = root.display();
+    let config = [
+        user,
+        "daemon off;\nworker_processes auto;\nerror_log stderr warn;\n",
+        &format!("pid {at}/pid;\nevents {{ worker_connections 1024; }}\nhttp {{\n{temporary}"),
+        "    access_log off;\n    sendfile on;\n    tcp_nodelay on;\n",
+        "    client_max_body_size 0;\n    keepalive_requests 1000000;\n",
+        &format!("    server {{\n        listen {host};\n        location / {{\n            root {root};\n"),
+        "            dav_methods PUT DELETE MKCOL;\n            create_full_put_path on;\n",
+        "        }\n    }\n}\n",
+    ]
+    .concat();
     let file = write(directory, "nginx.conf", &config)?;
     let mut command = Command::new(program);
     command.arg("-p").arg(directory).arg("-c").arg(file).args(["-e", "stderr"]);

@@ -187,8 +187,7 @@ impl Bench<'_> {
     /// Refuses what would fill the file system, before anything is made there.
     fn check_room(&self) -> Outcome {
         let bytes = self.plan.large.bytes().max(self.plan.small.bytes());
-        // Three doors of Kist, two plain directories, what xrdcp sends, pages that are ready; some for the
-        // rest.
+        // Three doors of Kist, two plain directories, what xrdcp sends, pages that are ready; some beside.
         let need = with_parity(bytes)
             .saturating_mul(4)
             .saturating_add(bytes.saturating_mul(3))
@@ -205,10 +204,9 @@ impl Bench<'_> {
     fn note(&self) -> String {
         let Plan { large, small, clients, rounds } = self.plan;
         format!(
-            "Large: a file of {} over one connection. Small: {} of {}, \
-             HTTP over {clients} connections, `xrdcp -r --parallel {}`. \
-             Median of {rounds}; ratios are medians of those of each round, \
-             with the least and the most. Kist: {}",
+            "Large: a file of {} over one connection. Small: {} of {}, HTTP over {clients} connections, \
+             `xrdcp -r --parallel {}`. Median of {rounds}; ratios are medians of those of each round, with \
+             the least and the most. Kist: {}",
             terminal::text::size(large.size),
             terminal::text::files(small.count),
             terminal::text::size(small.size),
@@ -231,9 +229,8 @@ fn check_room(place: &Path, need: u64) -> Outcome {
     Err(Failure::new(
         terminal::Exit::Refused,
         format!(
-            "{}: {free} are free, and this takes up to {need}: \
-             name a directory with more room with --dir, or measure \
-             less with --size or --files",
+            "{}: {free} are free, and this takes up to {need}: name a directory with more room with --dir, \
+             or measure less with --size or --files",
             place.display()
         ),
     ))
