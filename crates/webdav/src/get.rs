@@ -143,13 +143,13 @@ pub(crate) fn headers(plan: &Plan, stat: &FileStat, wanted: &Wanted, md5: Option
         HeaderName::from_static("kist-locality"),
         HeaderValue::from_static(locality_word(stat.locality)),
     );
-    if plan.status != StatusCode::NOT_MODIFIED {
+    if plan.status == StatusCode::NOT_MODIFIED {
+        headers.remove(CONTENT_LENGTH);
+    } else {
         let kind = HeaderValue::from_str(content_type(&stat.attributes.xattrs));
         headers
             .insert(CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static(crate::properties::TYPE_DEFAULT)));
         headers.insert(CONTENT_SECURITY_POLICY, FILE_POLICY);
-    } else {
-        headers.remove(CONTENT_LENGTH);
     }
     headers
 }
