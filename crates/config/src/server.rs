@@ -71,8 +71,8 @@ impl Server {
         let listener = |(address, service): (Option<&Spanned<String>>, &'static str)| {
             // That it is an address was checked when the file was read.
             let address = address?.get_ref().parse().ok()?;
-            // A stock XRootD that sends a file by third-party copy takes HTTP/2 if it is offered, and then sends
-            // an end in place of the bytes (5.5.3 with libcurl 7.88). No client of the grid needs it.
+            // A stock XRootD that sends a file by third-party copy takes HTTP/2 if it is offered, and then
+            // sends an end in place of the bytes (5.5.3 with libcurl 7.88). No client of the grid needs it.
             let tls = tls.clone().map(|tls| TlsSettings { http2: service != webdav::NAME, ..tls });
             Some(Listener { address, another_port: false, service, tls })
         };

@@ -262,8 +262,8 @@ async fn answer(mut request: Request<Incoming>, terms: &Terms, client: Client) -
     response
 }
 
-/// Whether a body comes in another coding than chunks. hyper undoes those alone, and would hand on the rest as if
-/// it were the body itself: a compressed file would be stored in place of the file.
+/// Whether a body comes in another coding than chunks. hyper undoes those alone, and would hand on the rest
+/// as if it were the body itself: a compressed file would be stored in place of the file.
 fn is_coded(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {

@@ -103,8 +103,8 @@ impl Client {
         Ok(Client { config, connections: Arc::default(), net, caller: Arc::default() })
     }
 
-    /// The client as one caller uses it, who gets as many of the connections as stay free for others. It keeps
-    /// the settings of this moment.
+    /// The client as one caller uses it, who gets as many of the connections as stay free for others. It
+    /// keeps the settings of this moment.
     #[must_use]
     pub fn of(&self, caller: &str) -> Self {
         let Session { config, connections, net, .. } = self.session();

@@ -1,5 +1,5 @@
-//! How many connections are open, all together and to one host. They are shared as places are: one caller has as
-//! many as stay free, so that nobody keeps others from a server by copies that do not go on.
+//! How many connections are open, all together and to one host. They are shared as places are: one caller
+//! has as many as stay free, so that nobody keeps others from a server by copies that do not go on.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

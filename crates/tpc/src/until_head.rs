@@ -1,7 +1,7 @@
 //! A stream of which only so much is read before the head of the answer is there.
 //!
-//! hyper passes over answers of 1xx, however many there are. A server that sends them without end, as fast as they
-//! are read, kept the threads of all connections of this server busy until the wait for the answer was over.
+//! hyper passes over answers of 1xx, however many there are. A server that sends them without end, as fast
+//! as they are read, kept the threads of all connections of this server busy until the wait was over.
 
 use std::io;
 use std::pin::Pin;

@@ -87,8 +87,8 @@ impl Out {
     }
 }
 
-/// An answer of any length, with a place that has a thread: `prepare` says whether there is one, `write` writes it, both on one thread that may
-/// block. What ends before much is written has its length.
+/// An answer of any length, with a place that has a thread: `prepare` says whether there is one, `write`
+/// writes it, both on one thread that may block. What ends before much is written has its length.
 ///
 /// # Errors
 /// Those of `prepare`; no thread.

@@ -120,8 +120,8 @@ impl Wishes {
             Some(word) if word.eq_ignore_ascii_case(no) => Ok(false),
             Some(_) => Err(Refusal::bad(format!("the header {name} is neither {yes} nor {no}"))),
         };
-        // Credentials are not delegated: the client sends what the other server wants in a TransferHeader. gfal2
-        // says so twice of a copy without delegation.
+        // Credentials are not delegated: the client sends what the other server wants in a TransferHeader.
+        // gfal2 says so twice of a copy without delegation.
         if headers.get_all("credential").iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"none")) {
             return Err(Refusal::bad(
                 "no credential is delegated to this server: send Credential: none, and what the other server wants \
