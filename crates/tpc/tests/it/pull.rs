@@ -143,10 +143,12 @@ async fn limits_of_connections_hold() {
     let world = World::new();
     world.says(SERVER, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello\n");
     let client = world.client(|settings| settings.limits.connections_per_host = 2);
-    let one = client.pull(URL, HeaderMap::new(), PLAIN).await.unwrap();
-    let _two = client.pull(URL, HeaderMap::new(), PLAIN).await.unwrap();
-    assert_eq!(client.pull(URL, HeaderMap::new(), PLAIN).await.err(), Some(Error::Busy));
+    let [anna, bert, carl] = ["anna", "bert", "carl"].map(|caller| client.of(caller));
+    let one = anna.pull(URL, HeaderMap::new(), PLAIN).await.unwrap();
+    assert_eq!(anna.pull(URL, HeaderMap::new(), PLAIN).await.err(), Some(Error::Busy), "half of them");
+    let _two = bert.pull(URL, HeaderMap::new(), PLAIN).await.unwrap();
+    assert_eq!(carl.pull(URL, HeaderMap::new(), PLAIN).await.err(), Some(Error::Busy));
     assert_eq!(client.connections(), 2);
     drop(one);
-    assert!(client.pull(URL, HeaderMap::new(), PLAIN).await.is_ok());
+    assert!(carl.pull(URL, HeaderMap::new(), PLAIN).await.is_ok());
 }
