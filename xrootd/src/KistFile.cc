@@ -1,4 +1,5 @@
 #include "KistFile.hh"
+#include "KistGuard.hh"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,17 +18,6 @@
 #include "XrdSys/XrdSysError.hh"
 
 namespace kist {
-
-// Nothing that goes wrong here may end the server's process.
-#define KIST_BEGIN try {
-#define KIST_END                     \
-    }                                \
-    catch (const std::bad_alloc &) { \
-        return -ENOMEM;              \
-    }                                \
-    catch (...) {                    \
-        return -EIO;                 \
-    }
 
 int number(const Failure &failure) {
     // XrdOfs::Emsg answers these two with a number of seconds to wait. Its callers that read and write hand

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "KistFile.hh"
+#include "KistGuard.hh"
 #include "XrdAcc/XrdAccAuthorize.hh"
 #include "XrdAcc/XrdAccPrivs.hh"
 #include "XrdCks/XrdCks.hh"
@@ -22,16 +23,6 @@
 #include "XrdVersion.hh"
 
 using namespace kist;
-
-#define KIST_BEGIN try {
-#define KIST_END                     \
-    }                                \
-    catch (const std::bad_alloc &) { \
-        return -ENOMEM;              \
-    }                                \
-    catch (...) {                    \
-        return -EIO;                 \
-    }
 
 namespace {
 

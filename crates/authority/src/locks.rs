@@ -75,12 +75,19 @@ pub(crate) enum Touch {
 /// All locks of a server, in the order of their paths.
 #[derive(Default)]
 pub(crate) struct Locks {
-    held: Mutex<BTreeMap<ArchivePath, Vec<Lock>>>,
+    held: Mutex<Held>,
     /// How many there are, so that nothing is looked up where there are none.
     count: AtomicUsize,
 }
 
-type Held = BTreeMap<ArchivePath, Vec<Lock>>;
+type ByRoot = BTreeMap<ArchivePath, Vec<Lock>>;
+
+#[derive(Default)]
+struct Held {
+    by_root: ByRoot,
+    /// No lock ends before; `None` if there are none. So that not each look goes through all of them.
+    next_end: Option<Duration>,
+}
 
 impl Locks {
     /// That nothing which a change touches is locked, but by locks of `caller` whose tokens come with it. Of
@@ -105,7 +112,7 @@ impl Locks {
             _ => Ok(()),
         };
         let counting = |at: &ArchivePath| -> Vec<&Lock> {
-            let locks = covering(&held, at).into_iter();
+            let locks = covering(&held.by_root, at).into_iter();
             locks.filter(|lock| lock.root == *at || reaches(lock, at)).collect()
         };
         free(&counting(path))?;
@@ -118,7 +125,7 @@ impl Locks {
         if touch == Touch::New {
             return Ok(());
         }
-        below(&held, path).try_for_each(|(_, locks)| free(&locks.iter().collect::<Vec<_>>()))
+        below(&held.by_root, path).try_for_each(|(_, locks)| free(&locks.iter().collect::<Vec<_>>()))
     }
 
     /// Takes a lock.
@@ -133,13 +140,14 @@ impl Locks {
         let mut held = self.current(now);
         let LockRequest { path, is_exclusive, is_deep, note, span } = request;
         let refused = |why| Err(ArchiveError::NoLock { path: path.clone(), why });
-        let under = is_deep.then(|| below(&held, &path)).into_iter().flatten().flat_map(|(_, locks)| locks);
-        let others = covering(&held, &path).into_iter().chain(under);
+        let under =
+            is_deep.then(|| below(&held.by_root, &path)).into_iter().flatten().flat_map(|(_, locks)| locks);
+        let others = covering(&held.by_root, &path).into_iter().chain(under);
         if let Some(other) = others.into_iter().find(|other| is_exclusive || other.is_exclusive) {
             let (root, by) = (other.root.clone(), other.owner.clone());
             return refused(WhyNoLock::Other { root, by });
         }
-        let all = || held.values().flatten();
+        let all = || held.by_root.values().flatten();
         if all().count() >= LOCKS_MAX {
             return refused(WhyNoLock::OfAll(LOCKS_MAX));
         }
@@ -150,7 +158,8 @@ impl Locks {
         let (owner, root, ends) = (owner.to_owned(), path.clone(), now + span);
         let holder = holder.clone();
         let lock = Lock { token, root, is_exclusive, is_deep, owner, holder, note, span, ends };
-        held.entry(path).or_default().push(lock.clone());
+        held.by_root.entry(path).or_default().push(lock.clone());
+        held.next_end = Some(held.next_end.map_or(ends, |end| end.min(ends)));
         self.count.fetch_add(1, Ordering::AcqRel);
         Ok(lock)
     }
@@ -164,15 +173,18 @@ impl Locks {
         now: Duration,
     ) -> Result<Lock, ArchiveError> {
         let mut held = self.current(now);
-        let root = covering(&held, path)
+        let root = covering(&held.by_root, path)
             .into_iter()
             .find(|lock| lock.owner == caller && tokens.contains(&lock.token))
             .map(|lock| (lock.root.clone(), lock.token.clone()));
-        let found = root.and_then(|(root, token)| held.get_mut(&root)?.iter_mut().find(|l| l.token == token));
+        let found =
+            root.and_then(|(root, token)| held.by_root.get_mut(&root)?.iter_mut().find(|l| l.token == token));
         let lock = found.ok_or_else(|| ArchiveError::NoSuchLock(path.clone()))?;
         lock.span = span.min(Duration::from_secs(LOCK_SECONDS_MAX));
         lock.ends = now + lock.span;
-        Ok(lock.clone())
+        let lock = lock.clone();
+        held.next_end = held.next_end.map(|end| end.min(lock.ends));
+        Ok(lock)
     }
 
     /// Gives a lock back. `caller`: whose it must be; `None` for an admin.
@@ -185,9 +197,10 @@ impl Locks {
     ) -> Result<(), ArchiveError> {
         let mut held = self.current(now);
         let is_it = |lock: &Lock| lock.token == token && caller.is_none_or(|caller| lock.owner == caller);
-        let found = covering(&held, path).into_iter().find(|lock| is_it(lock)).map(|lock| lock.root.clone());
+        let found =
+            covering(&held.by_root, path).into_iter().find(|lock| is_it(lock)).map(|lock| lock.root.clone());
         let root = found.ok_or_else(|| ArchiveError::NoSuchLock(path.clone()))?;
-        if let Some(locks) = held.get_mut(&root) {
+        if let Some(locks) = held.by_root.get_mut(&root) {
             locks.retain(|lock| lock.token != token);
         }
         self.tidy(&mut held);
@@ -197,7 +210,7 @@ impl Locks {
     /// Ends those that were taken on a path.
     pub(crate) fn end_on(&self, path: &ArchivePath, now: Duration) -> Result<(), ArchiveError> {
         let mut held = self.current(now);
-        let ended = held.remove(path).ok_or_else(|| ArchiveError::NoSuchLock(path.clone()));
+        let ended = held.by_root.remove(path).ok_or_else(|| ArchiveError::NoSuchLock(path.clone()));
         self.tidy(&mut held);
         ended.map(drop)
     }
@@ -208,9 +221,9 @@ impl Locks {
             return;
         }
         let mut held = self.lock();
-        let gone: Vec<ArchivePath> = below(&held, path).map(|(root, _)| root.clone()).collect();
-        held.remove(path);
-        gone.iter().for_each(|root| drop(held.remove(root)));
+        let gone: Vec<ArchivePath> = below(&held.by_root, path).map(|(root, _)| root.clone()).collect();
+        held.by_root.remove(path);
+        gone.iter().for_each(|root| drop(held.by_root.remove(root)));
         self.tidy(&mut held);
     }
 
@@ -219,7 +232,7 @@ impl Locks {
         if self.count.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
-        covering(&self.current(now), path).into_iter().cloned().collect()
+        covering(&self.current(now).by_root, path).into_iter().cloned().collect()
     }
 
     /// Whether there are none, not even such as have ended.
@@ -229,20 +242,23 @@ impl Locks {
 
     /// All of them.
     pub(crate) fn all(&self, now: Duration) -> Vec<Lock> {
-        self.current(now).values().flatten().cloned().collect()
+        self.current(now).by_root.values().flatten().cloned().collect()
     }
 
     /// The locks without those that have ended.
     fn current(&self, now: Duration) -> MutexGuard<'_, Held> {
         let mut held = self.lock();
-        held.values_mut().for_each(|locks| locks.retain(|lock| lock.ends > now));
-        self.tidy(&mut held);
+        if held.next_end.is_some_and(|end| end <= now) {
+            held.by_root.values_mut().for_each(|locks| locks.retain(|lock| lock.ends > now));
+            self.tidy(&mut held);
+        }
         held
     }
 
     fn tidy(&self, held: &mut Held) {
-        held.retain(|_, locks| !locks.is_empty());
-        self.count.store(held.values().map(Vec::len).sum(), Ordering::Release);
+        held.by_root.retain(|_, locks| !locks.is_empty());
+        held.next_end = held.by_root.values().flatten().map(|lock| lock.ends).min();
+        self.count.store(held.by_root.values().map(Vec::len).sum(), Ordering::Release);
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
@@ -251,7 +267,7 @@ impl Locks {
 }
 
 /// The locks on a path, and the deep ones above it.
-fn covering<'a>(held: &'a Held, path: &ArchivePath) -> Vec<&'a Lock> {
+fn covering<'a>(held: &'a ByRoot, path: &ArchivePath) -> Vec<&'a Lock> {
     let mut found: Vec<&Lock> = held.get(path).into_iter().flatten().collect();
     let mut at = path.clone();
     while let Some((above, _)) = at.split() {
@@ -262,7 +278,7 @@ fn covering<'a>(held: &'a Held, path: &ArchivePath) -> Vec<&'a Lock> {
 }
 
 /// The locks on what stands below a path.
-fn below<'a>(held: &'a Held, path: &ArchivePath) -> impl Iterator<Item = (&'a ArchivePath, &'a Vec<Lock>)> {
+fn below<'a>(held: &'a ByRoot, path: &ArchivePath) -> impl Iterator<Item = (&'a ArchivePath, &'a Vec<Lock>)> {
     let prefix = if path.is_root() { "/".to_owned() } else { format!("{path}/") };
     let behind = (Bound::Excluded(path.clone()), Bound::Unbounded);
     // Between a directory and what stands in it come others, such as 'a b' between 'a' and 'a/b'.

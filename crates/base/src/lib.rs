@@ -3,6 +3,7 @@
 // Casts that lose something are no way to take what comes from outside; tests may.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
+pub mod base64;
 mod blake3_parts;
 mod blob;
 mod checksum;

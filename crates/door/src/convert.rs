@@ -1,25 +1,15 @@
 //! The engine's types as JSON. Words for states are part of the interface and never change.
 
 use archive::{
-    ClassInfo, CopyInfo, CopyProgress, EvictDone, FileStat, Holding, Listed, ListedKind, Locality,
-    PoolDriveInfo, PoolInfo, PutDone, QueueLine, RequestFile, RequestInfo, Selection, SettlingInfo, Stat,
-    TapeContent, TapeDriveInfo, TapeInfo, TapeMotionInfo, Totals, WorkerInfo, refusal_text,
+    ClassInfo, CopyInfo, CopyProgress, EvictDone, FileStat, Holding, Listed, ListedKind, PoolDriveInfo,
+    PoolInfo, PutDone, QueueLine, RequestFile, RequestInfo, Selection, SettlingInfo, Stat, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeMotionInfo, Totals, WorkerInfo, refusal_text,
 };
 use base::{ArchivePath, RequestId, Timestamp, Uuid, Vid};
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState};
 
 use crate::foresee;
 use entrance::headers::precise;
-
-/// The word for a locality.
-pub(crate) fn locality_word(locality: Locality) -> &'static str {
-    match locality {
-        Locality::Online => "ONLINE",
-        Locality::OnlineAndNearline => "ONLINE_AND_NEARLINE",
-        Locality::Nearline => "NEARLINE",
-        Locality::Lost => "LOST",
-    }
-}
 
 fn container_word(kind: &ContainerKind) -> &'static str {
     match kind {
@@ -109,7 +99,7 @@ fn file_reply(file: &FileStat) -> wire::FileReply {
     };
     wire::FileReply {
         file_id: file.file.0,
-        locality: locality_word(file.locality).to_owned(),
+        locality: file.locality.word().to_owned(),
         adler32: file.checksums.stream.adler32.to_string(),
         crc32c: file.checksums.stream.crc32c.to_string(),
         blake3: file.checksums.blake3.to_string(),
@@ -146,7 +136,7 @@ pub(crate) fn list_entry(listed: &Listed) -> wire::ListEntry {
         ListedKind::Directory => ("directory".to_owned(), None, None, None, None),
         ListedKind::File { kind, class, locality, blake3, .. } => {
             let (kind, target) = kind_and_target(kind);
-            let locality = locality_word(*locality).to_owned();
+            let locality = locality.word().to_owned();
             (kind, target, Some(class.clone()), Some(locality), Some(blake3.to_string()))
         }
     };

@@ -10,7 +10,6 @@ use base::ArchivePath;
 use catalogue::FileKind;
 use transfer::{Content, Opened};
 
-use crate::convert::locality_word;
 use crate::data::DataRequest;
 use crate::engine::Engine;
 use crate::shared::Asked;
@@ -71,7 +70,7 @@ fn response(plan: &Plan, stat: &FileStat, body: Body) -> Response {
     insert("digest", format!("adler32={}", stat.checksums.stream.adler32));
     insert("kist-blake3", stat.checksums.blake3.to_string());
     insert("kist-file-id", stat.file.to_string());
-    insert("kist-locality", locality_word(stat.locality).to_owned());
+    insert("kist-locality", stat.locality.word().to_owned());
     insert("kist-class", percent::encode(&stat.class));
     insert("kist-mtime", precise(stat.attributes.mtime));
     insert("kist-mode", format!("{:04o}", stat.attributes.mode));

@@ -5,11 +5,10 @@ use std::fmt;
 use archive::Selection;
 use axum::body::Body;
 use base::{ArchivePath, NameError};
-use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use transfer::{Holder, Pace, Place};
+use transfer::Place;
 
 use crate::shared::Shared;
 use entrance::Call;
@@ -33,7 +32,11 @@ impl JsonBody {
             return Err(too_long(limit));
         }
         let small = announced.is_some_and(|bytes| bytes <= shared.limits.json_small_bytes as u64);
-        let permit = if small { None } else { Some(shared.admit(&shared.json_large, &calm(call)).await?) };
+        let permit = if small {
+            None
+        } else {
+            Some(shared.admit(&shared.json_large, &call.holder().unpaced()).await?)
+        };
         Self::whole(shared, call, body, limit, permit).await
     }
 
@@ -47,7 +50,7 @@ impl JsonBody {
         if announced.is_some_and(|bytes| bytes > limit as u64) {
             return Err(too_long(limit));
         }
-        let permit = shared.admit(&shared.json_lists, &calm(call)).await?;
+        let permit = shared.admit(&shared.json_lists, &call.holder().unpaced()).await?;
         let body = Self::whole(shared, call, body, limit, Some(permit)).await?;
         Ok(JsonBody { is_list: true, ..body })
     }
@@ -59,7 +62,10 @@ impl JsonBody {
         limit: usize,
         permit: Option<Place>,
     ) -> Result<Self, Refusal> {
-        let reading = tokio::time::timeout(shared.limits.json_deadline, collect(body, limit, call));
+        let reading = tokio::time::timeout(
+            shared.limits.json_deadline,
+            entrance::whole(body, limit, call, || too_long(limit)),
+        );
         let bytes = reading.await.map_err(|_| {
             let seconds = shared.limits.json_deadline.as_secs_f64();
             Refusal::new(Kind::Timeout, format!("the body was not there after {seconds} s"))
@@ -78,27 +84,6 @@ impl JsonBody {
         let bytes = if self.bytes.is_empty() { b"{}" } else { self.bytes.as_slice() };
         serde_json::from_slice(bytes).map_err(|error| Refusal::bad(format!("the JSON body: {error}")))
     }
-}
-
-/// A body of JSON has a deadline and no rate.
-fn calm(call: &Call) -> Holder {
-    Holder { pace: Pace::default(), ..call.holder() }
-}
-
-async fn collect(mut body: Body, limit: usize, call: &Call) -> Result<Vec<u8>, Refusal> {
-    // Doubling would take twice the memory.
-    let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
-    let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(limit));
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Refusal::new(Kind::LengthMismatch, "the body ended early"))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > limit {
-            return Err(too_long(limit));
-        }
-        call.received(data.len());
-        bytes.extend_from_slice(&data);
-    }
-    Ok(bytes)
 }
 
 fn too_long(limit: usize) -> Refusal {

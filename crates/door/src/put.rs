@@ -1,13 +1,9 @@
 //! `PUT /data/...`.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use archive::{PutDone, PutOptions};
 use authority::Upload;
 use axum::Json;
-use axum::http::header::{
-    CONTENT_ENCODING, CONTENT_RANGE, ETAG, EXPECT, HeaderName, HeaderValue, IF_NONE_MATCH,
-};
+use axum::http::header::{ETAG, EXPECT, HeaderName, HeaderValue, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base::{Blake3, ByteCount, Timestamp};
@@ -19,7 +15,7 @@ use crate::convert::put_reply;
 use crate::data::{DataRequest, refuse_unsupported};
 use crate::shared::Asked;
 use entrance::headers::{digest, flag, mode, single, text, time};
-use entrance::{Incoming, Refusal, store};
+use entrance::{Incoming, Refusal, present, refuse_parts, store};
 
 /// Longest name of an owner or group.
 const OWNER_BYTES_MAX: usize = 64;
@@ -69,16 +65,7 @@ fn answer(done: &PutDone) -> Response {
 
 fn put_options(headers: &HeaderMap, length: Option<u64>, principal: &str) -> Result<PutOptions, Refusal> {
     refuse_unsupported(headers, "PUT")?;
-    if headers.contains_key(CONTENT_RANGE) {
-        return Err(Refusal::bad(
-            "a part of a file cannot be put: send the whole file without Content-Range",
-        ));
-    }
-    if single(headers, &CONTENT_ENCODING)?
-        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
-    {
-        return Err(Refusal::bad("Content-Encoding is not supported: send the file's own bytes"));
-    }
+    refuse_parts(headers)?;
     let keep_existing = match single(headers, &IF_NONE_MATCH)? {
         None => false,
         Some(value) if value.as_bytes().trim_ascii() == b"*" => true,
@@ -145,9 +132,4 @@ pub(crate) fn parse_mode(value: Option<&str>, name: &str, default: u32) -> Resul
         Some(value) => mode(value)
             .ok_or_else(|| Refusal::bad(format!("{name} '{value}' is not octal, as 0644, up to 7777"))),
     }
-}
-
-fn present() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

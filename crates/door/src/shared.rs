@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use tokio::task::spawn_blocking;
 
 use crate::engine::Engine;
 use crate::limits::Limits;
@@ -14,7 +13,7 @@ use crate::works::Works;
 use authority::Guard;
 use entrance::Call;
 use entrance::{Kind, Refusal};
-use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
+use transfer::{Fault, Holder, Place, Places, Transfers};
 
 /// One for each door.
 pub(crate) struct Shared {
@@ -120,9 +119,7 @@ impl Asked {
 
     /// A place for a call that may take long.
     pub(crate) async fn place_for_long(&self) -> Result<Place, Refusal> {
-        // Only transfers say how fast the client has to be.
-        let holder = Holder { pace: Pace::default(), ..self.holder.clone() };
-        self.admit(&self.long_calls, &holder).await
+        self.admit(&self.long_calls, &self.holder.unpaced()).await
     }
 
     async fn block_on<T, W>(&self, places: &Places, work: W) -> Result<T, Refusal>
@@ -130,14 +127,7 @@ impl Asked {
         T: Send + 'static,
         W: FnOnce() -> Result<T, Refusal> + Send + 'static,
     {
-        // Only transfers say how fast the client has to be.
-        let holder = Holder { pace: Pace::default(), ..self.holder.clone() };
-        let permit = self.admit(places, &holder).await?;
-        let outcome = spawn_blocking(move || {
-            let _permit = permit;
-            work()
-        });
-        outcome.await.map_err(lost_thread)?
+        self.transfers.block(places, &self.holder, work).await
     }
 }
 

@@ -17,7 +17,7 @@ use axum::{Extension, Json};
 use identity::Caller;
 use serde::Serialize;
 use tokio::sync::oneshot;
-use transfer::{Holder, Pace, Place, Places, Transfers};
+use transfer::{Holder, Place, Places, Transfers};
 
 use crate::admin::no_such_part;
 use crate::engine::Engine;
@@ -302,7 +302,7 @@ impl Asked {
 
     fn stepper(&self) -> Stepper {
         let (engine, places) = (self.engine.clone(), self.long_calls.clone());
-        let holder = Holder { pace: Pace::default(), ..self.holder.clone() };
+        let holder = self.holder.unpaced();
         Stepper { engine, places, holder, transfers: self.transfers.clone() }
     }
 }

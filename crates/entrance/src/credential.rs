@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use authority::{Authority, ClientCertificate, Peer};
+use base::base64;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use identity::{Caller, How, is_like_macaroon};
-use transfer::base64;
 
 use crate::headers::single;
 use crate::percent;

@@ -1,14 +1,19 @@
 //! The body of a file on its way in: from a connection to whatever takes it on a thread.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use archive::PutDone;
+use base::Timestamp;
 use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_RANGE};
 use hyper::body::Body;
 use transfer::{AnyError, Fault, Holder, LowestRate, Reply, Sink, Source, Transfers};
 use transfer::{WHOLE_BYTES_MAX, gather, next_bytes, on_thread};
 
 use crate::call::Call;
+use crate::headers::single;
 use crate::problem::{Kind, Refusal};
 
 /// A body as it comes from the connection: a [`Paced`](transfer::Paced) one.
@@ -86,4 +91,30 @@ where
         }
     };
     on_thread(place, work).await
+}
+
+/// A part of a file, or a coded one, would be stored as if it were the file.
+///
+/// # Errors
+/// If the headers of a put say that its body is one.
+pub fn refuse_parts(headers: &HeaderMap) -> Result<(), Refusal> {
+    if headers.contains_key(CONTENT_RANGE) {
+        return Err(Refusal::bad(
+            "a part of a file cannot be put: send the whole file without Content-Range",
+        ));
+    }
+    if single(headers, &CONTENT_ENCODING)?
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        return Err(Refusal::bad("Content-Encoding is not supported: send the file's own bytes"));
+    }
+    Ok(())
+}
+
+/// The time at which a file is put of which the client names none: by the system's clock, as the times of
+/// files are.
+#[must_use]
+pub fn present() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

@@ -26,6 +26,19 @@ pub enum Locality {
     Lost,
 }
 
+impl Locality {
+    /// The word for it, as gfal2 has it too (`user.status`).
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Locality::Online => "ONLINE",
+            Locality::OnlineAndNearline => "ONLINE_AND_NEARLINE",
+            Locality::Nearline => "NEARLINE",
+            Locality::Lost => "LOST",
+        }
+    }
+}
+
 /// How far one tape copy of (a part of) a file is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopyInfo {

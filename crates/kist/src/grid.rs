@@ -27,17 +27,10 @@ pub fn copies(config: &Config, directory: &Path) -> Outcome<Option<Arc<Client>>>
     Ok(Some(Arc::new(Client::new(settings).map_err(wrong)?)))
 }
 
-/// Reads the rules and authorities of third-party copies again; what is wrong with them is logged, and they
-/// stay as they were.
-pub fn reload(copies: Option<&Arc<Client>>, directory: &Path) {
-    let Some(copies) = copies else { return };
-    let config = match config::load(&directory.join(CONFIG_FILE)) {
-        Ok(config) => config,
-        Err(error) => {
-            return tracing::error!(%error, "kist.toml cannot be read: third-party copies keep their rules");
-        }
-    };
-    if let Some(settings) = config.third_party_copy.settings(directory)
+/// Takes the rules of third-party copies from `kist.toml` as it is now, and reads the authorities again; what
+/// is wrong with them is logged, and they stay as they were.
+pub fn reload(copies: Option<&Arc<Client>>, config: &Config, directory: &Path) {
+    if let Some((copies, settings)) = copies.zip(config.third_party_copy.settings(directory))
         && let Err(error) = copies.reload(settings)
     {
         tracing::error!(%error, "third-party copies keep their rules and authorities");

@@ -65,8 +65,9 @@ impl People {
 }
 
 /// Reads given-out keys again, and `[identity]` of `kist.toml` with the files that it names. What is not good
-/// is not taken: what was in use stays in use, and the log says why.
-pub fn reload(directory: &Path, authority: &Authority, issuer_keys: &IssuerKeys) {
+/// is not taken: what was in use stays in use, and the log says why. Gives the file as it is now, if it can
+/// be read.
+pub fn reload(directory: &Path, authority: &Authority, issuer_keys: &IssuerKeys) -> Option<Config> {
     if let Err(error) = authority.reload_keys() {
         tracing::error!(%error, "access keys, or the secret of macaroons, stay as they were");
     }
@@ -76,7 +77,10 @@ pub fn reload(directory: &Path, authority: &Authority, issuer_keys: &IssuerKeys)
         let listeners = config.server.listeners(directory);
         warnings::warn_of_permissions(&instance, config, &listeners, authority.notices());
     }
-    if let Err(error) = config.and_then(|config| issuer_keys.take(config.identity)) {
+    let taken =
+        config.as_ref().map_err(Clone::clone).and_then(|config| issuer_keys.take(config.identity.clone()));
+    if let Err(error) = taken {
         tracing::error!(%error, "issuers and certificates of clients stay as they were");
     }
+    config.ok()
 }

@@ -257,8 +257,9 @@ fn serve(
         let again = move || {
             // It has logged what is wrong.
             let _ = certificates.reload();
-            people::reload(&directory, &people, &issuer_keys);
-            grid::reload(copies.as_ref(), &directory);
+            if let Some(config) = people::reload(&directory, &people, &issuer_keys) {
+                grid::reload(copies.as_ref(), &config, &directory);
+            }
         };
         let until = async {
             tokio::select! {

@@ -7,7 +7,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::answers::{bucket, owner, timestamp};
 use crate::context::{Context, Failure, Guest};
-use transfer::base64;
+use base::base64;
 
 use crate::keys;
 

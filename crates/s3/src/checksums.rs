@@ -6,7 +6,7 @@ use http::HeaderMap;
 use s3s::{S3Error, S3Result, s3_error};
 use transfer::{Hasher, KINDS, Kind, Sums};
 
-use transfer::base64;
+use base::base64;
 
 /// What is computed and kept if a client sends no checksum, as in S3.
 pub(crate) const DEFAULT: Kind = Kind::Crc64nvme;

@@ -9,8 +9,7 @@ use base::Clock;
 use http::Extensions;
 use identity::Caller;
 use s3s::{S3Error, S3Result, s3_error};
-use tokio::task::spawn_blocking;
-use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
+use transfer::{Fault, Holder, Place, Places, Transfers};
 
 use crate::chunked::ChunkError;
 use crate::engine::Engine;
@@ -100,10 +99,8 @@ impl Context {
 
     /// Memory for so many bytes of a small body; to be kept as long as they are.
     pub(crate) async fn admit_bytes(&self, holder: &Holder, bytes: u64) -> S3Result<Place> {
-        // The memory is no transfer: how fast the client has to be goes by its transfers.
-        let holder = Holder { pace: Pace::default(), ..holder.clone() };
         let kib = usize::try_from(bytes.div_ceil(1 << 10)).unwrap_or(usize::MAX);
-        Ok(self.transfers.admit_to(&self.memory, &holder, kib).await.map_err(Failure::from)?)
+        Ok(self.transfers.admit_to(&self.memory, &holder.unpaced(), kib).await.map_err(Failure::from)?)
     }
 
     /// Calls the engine on a thread that may block, as whoever made the request. Errors of the engine become
@@ -114,13 +111,8 @@ impl Context {
         W: FnOnce(&Guest) -> Result<T, Failure> + Send + 'static,
     {
         let guest = self.guest(extensions)?;
-        let holder = Holder { pace: Pace::default(), ..guest.holder.clone() };
-        let permit = self.transfers.admit_to(&self.calls, &holder, 1).await.map_err(Failure::from)?;
-        let outcome = spawn_blocking(move || {
-            let _permit = permit;
-            work(&guest)
-        });
-        Ok(outcome.await.map_err(lost_thread)??)
+        let holder = guest.holder.clone();
+        Ok(self.transfers.block(&self.calls, &holder, move || work(&guest)).await?)
     }
 }
 

@@ -5,7 +5,7 @@ use http::Request;
 
 use crate::chunked::Decoder;
 use crate::sigv4::{Claim, payload, query};
-use transfer::base64;
+use base::base64;
 
 use crate::{keys, metadata, percent};
 

@@ -7,7 +7,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::answers::{absent, algorithms, bucket, listed_class, owner, restore_status, sums, timestamp};
 use crate::context::Context;
 use crate::keys::{self, Place};
-use transfer::base64;
+use base::base64;
 
 use crate::{etag, percent};
 

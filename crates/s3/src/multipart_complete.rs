@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(code(agreed(&[of(1), of(2), of(3)], &there)), "EntityTooSmall");
         assert_eq!(code(agreed(&[of(4)], &there)), "InvalidPart");
         assert_eq!(code(agreed(&[Named { etag: "00".into(), ..of(1) }], &there)), "InvalidPart");
-        let sums = vec![(Kind::Sha1, transfer::base64::encode(&[1; 20]))];
+        let sums = vec![(Kind::Sha1, base::base64::encode(&[1; 20]))];
         assert_eq!(code(agreed(&[Named { sums: sums.clone(), ..of(1) }], &there)), "1");
         let sums = vec![(Kind::Sha256, sums[0].1.clone())];
         assert_eq!(code(agreed(&[Named { sums, ..of(1) }], &there)), "InvalidPart");

@@ -108,7 +108,7 @@ fn copy(guest: &Guest, copy: &Copy, lanes: &Md5Lanes) -> Result<PartInfo, Failur
         part.write(&bytes)?;
     }
     let sums = beside.finish()?;
-    let sum = sums.sums.iter().map(|(kind, value)| (*kind, transfer::base64::encode(value)));
+    let sum = sums.sums.iter().map(|(kind, value)| (*kind, base::base64::encode(value)));
     Ok(part.finish(parts::kept(&sums.md5.unwrap_or_default(), sum))?)
 }
 

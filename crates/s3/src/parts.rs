@@ -11,7 +11,7 @@ use transfer::{Kind, digest};
 use crate::checksums::DEFAULT;
 use crate::metadata::{self, text};
 use crate::sigv4::hex;
-use transfer::base64;
+use base::base64;
 
 /// The smallest part but the last, as in S3.
 pub(crate) const PART_BYTES_MIN: u64 = 5 << 20;

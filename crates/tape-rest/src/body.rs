@@ -1,13 +1,10 @@
 //! Bodies of requests, read whole: bounded in size, time and memory.
 
-use std::io;
-
-use entrance::{Call, Kind, Refusal};
+use entrance::{Call, Kind, Refusal, whole};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use transfer::{Holder, Pace, Place, Places, RequestBody, Transfers};
+use transfer::{Place, Places, RequestBody, Transfers};
 
 use crate::settings::TapeRestLimits;
 
@@ -48,37 +45,17 @@ pub(crate) async fn read(
         return Err(too_long(limits.body_bytes));
     }
     let is_small = announced.is_some_and(|bytes| bytes <= limits.body_small_bytes as u64);
-    let place = if is_small { None } else { Some(transfers.admit_to(large, &calm(call), 1).await?) };
-    let reading = tokio::time::timeout(limits.body_deadline, collect(body, limits.body_bytes, call));
+    let place =
+        if is_small { None } else { Some(transfers.admit_to(large, &call.holder().unpaced(), 1).await?) };
+    let reading = tokio::time::timeout(
+        limits.body_deadline,
+        whole(body, limits.body_bytes, call, || too_long(limits.body_bytes)),
+    );
     let bytes = reading.await.map_err(|_| {
         let seconds = limits.body_deadline.as_secs_f64();
         Refusal::new(Kind::Timeout, format!("the body was not there after {seconds} s"))
     })??;
     Ok(WholeBody { bytes, place })
-}
-
-/// Who gets places for a call. Only transfers say how fast the client has to be.
-pub(crate) fn calm(call: &Call) -> Holder {
-    Holder { pace: Pace::default(), ..call.holder() }
-}
-
-async fn collect(mut body: RequestBody, limit: usize, call: &Call) -> Result<Vec<u8>, Refusal> {
-    // Doubling would take twice the memory.
-    let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
-    let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(limit));
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => Refusal::new(Kind::Timeout, "the body came too slowly"),
-            _ => Refusal::new(Kind::LengthMismatch, "the body ended early"),
-        })?;
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > limit {
-            return Err(too_long(limit));
-        }
-        call.received(data.len());
-        bytes.extend_from_slice(&data);
-    }
-    Ok(bytes)
 }
 
 fn too_long(limit: usize) -> Refusal {

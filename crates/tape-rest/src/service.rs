@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use transfer::{Fault, Place, Places, ReplyBody, Replying, RequestBody, Service, Transfers};
 
 use crate::address::{Address, endpoint};
-use crate::body::{self, WholeBody, calm, is_json};
+use crate::body::{self, WholeBody, is_json};
 use crate::engine::Engine;
 use crate::input;
 use crate::output::{Discovery, Located, Progress, Submitted};
@@ -299,7 +299,7 @@ impl Door {
         call: &Arc<Call>,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<(T, Place), Refusal> {
-        let place = self.transfers.admit_to(&self.calls, &calm(call), 1).await?;
+        let place = self.transfers.admit_to(&self.calls, &call.holder().unpaced(), 1).await?;
         // The call counts against its caller's allowance until it ends, also if its client goes away.
         let call = call.clone();
         let outcome = spawn_blocking(move || {

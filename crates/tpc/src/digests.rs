@@ -1,9 +1,8 @@
 //! What another server says of a file's checksums: `Digest` (RFC 3230) and `Repr-Digest` (RFC 9530). Pure.
 
-use base::{Adler32, Crc32c};
+use base::{Adler32, Crc32c, base64};
 use http::HeaderMap;
 
-use crate::base64;
 use crate::error::Error;
 
 /// What is asked for (RFC 3230). XRootD 5.5.3 knows header names only as they are written here; its values

@@ -10,7 +10,6 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing))]
 
 mod address;
-mod base64;
 mod body;
 mod client;
 mod connect;

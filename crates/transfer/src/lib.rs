@@ -2,7 +2,6 @@
 //! fast its client has to be, digests beside the way, the pump up ([`Transfers::receive`]) and the pump down
 //! ([`Transfers::send`]). A door reads what its protocol says of a body, and answers.
 
-pub mod base64;
 mod digests;
 mod down;
 mod fault;

@@ -25,6 +25,14 @@ pub struct Holder {
     pub pace: Pace,
 }
 
+impl Holder {
+    /// The same for what is no transfer: how fast the client has to be goes by transfers alone.
+    #[must_use]
+    pub fn unpaced(&self) -> Holder {
+        Holder { pace: Pace::default(), ..self.clone() }
+    }
+}
+
 /// How fast the client of a request has to send and take bytes: once a request has a place, it depends on how
 /// many its caller holds. The listener puts one into the extensions of each request.
 #[derive(Clone, Default)]

@@ -10,6 +10,7 @@ use std::time::Instant;
 use authority::Notices;
 use base::{ByteCount, Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
 
 use crate::fault::Fault;
 use crate::md5_lanes::Md5Lanes;
@@ -133,6 +134,24 @@ impl Transfers {
     pub async fn admit_to(&self, places: &Places, holder: &Holder, count: usize) -> Result<Place, Fault> {
         let wait = tokio::time::timeout(self.0.limits.admission_wait, places.admit_many(holder, count)).await;
         wait.map_err(|_| Fault::Busy)
+    }
+
+    /// Does something on a thread that may block, for which there are `places`: waits for one as long.
+    ///
+    /// # Errors
+    /// [`Fault::Busy`] if none came free, [`Fault::Lost`] if it panicked; those of `work`.
+    pub async fn block<T, E, W>(&self, places: &Places, holder: &Holder, work: W) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Fault> + Send + 'static,
+        W: FnOnce() -> Result<T, E> + Send + 'static,
+    {
+        let place = self.admit_to(places, &holder.unpaced(), 1).await?;
+        let outcome = spawn_blocking(move || {
+            let _place = place;
+            work()
+        });
+        outcome.await.map_err(|_| Fault::Lost)?
     }
 
     /// The right to hand on the pool's own memory, if it is to be had now.

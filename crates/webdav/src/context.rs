@@ -6,9 +6,8 @@ use authority::{Guard, Guarded};
 use entrance::{Call, Refusal};
 use http::request::Parts;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tpc::Client;
-use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
+use transfer::{Fault, Holder, Place, Places, Transfers};
 
 use crate::address::Target;
 use crate::conditions::IfHeader;
@@ -64,46 +63,35 @@ impl Asked {
     pub(crate) async fn run<T, E, W>(&self, work: W) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<Refusal> + Send + 'static,
+        E: From<Fault> + Send + 'static,
         W: FnOnce(&Asked) -> Result<T, E> + Send + 'static,
     {
-        let place = self.place(&self.context.calls).await?;
-        self.block(place, work).await
+        self.block(&self.context.calls, work).await
     }
 
     /// The same for what may go through very many files.
     pub(crate) async fn run_long<T, E, W>(&self, work: W) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<Refusal> + Send + 'static,
+        E: From<Fault> + Send + 'static,
         W: FnOnce(&Asked) -> Result<T, E> + Send + 'static,
     {
-        let place = self.place_for_long().await?;
-        self.block(place, work).await
+        self.block(&self.context.long_calls, work).await
+    }
+
+    async fn block<T, E, W>(&self, places: &Places, work: W) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Fault> + Send + 'static,
+        W: FnOnce(&Asked) -> Result<T, E> + Send + 'static,
+    {
+        let asked = self.clone();
+        self.context.transfers.block(places, &self.holder(), move || work(&asked)).await
     }
 
     /// A place for a call that may take long.
     pub(crate) async fn place_for_long(&self) -> Result<Place, Refusal> {
-        self.place(&self.context.long_calls).await
-    }
-
-    async fn place(&self, places: &Places) -> Result<Place, Refusal> {
-        // Only transfers say how fast the client has to be.
-        let holder = Holder { pace: Pace::default(), ..self.holder() };
-        Ok(self.context.transfers.admit_to(places, &holder, 1).await?)
-    }
-
-    async fn block<T, E, W>(&self, place: Place, work: W) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Refusal> + Send + 'static,
-        W: FnOnce(&Asked) -> Result<T, E> + Send + 'static,
-    {
-        let asked = self.clone();
-        let outcome = spawn_blocking(move || {
-            let _place = place;
-            work(&asked)
-        });
-        outcome.await.map_err(|_| Refusal::from(Fault::Lost))?
+        let Context { transfers, long_calls, .. } = &*self.context;
+        Ok(transfers.admit_to(long_calls, &self.holder().unpaced(), 1).await?)
     }
 }

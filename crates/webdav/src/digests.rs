@@ -7,7 +7,7 @@ use base::{Adler32, Crc32c};
 use entrance::Refusal;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use transfer::base64;
+use base::base64;
 
 /// The attribute in which S3 keeps the MD5 of an object that was put in one.
 const ETAG: &str = "kist.s3.etag";

@@ -15,7 +15,7 @@ use crate::answer::{Answer, Failure, whole};
 use crate::context::Asked;
 use crate::digests::Wanted;
 use crate::page;
-use crate::properties::{content_type, locality_word};
+use crate::properties::content_type;
 use crate::ranges::{self, Several};
 
 /// After how many seconds a client should ask again for a file that nobody brings back yet.
@@ -140,10 +140,7 @@ pub(crate) fn nearline(error: &ArchiveError) -> Refusal {
 pub(crate) fn headers(plan: &Plan, stat: &FileStat, wanted: &Wanted, md5: Option<[u8; 16]>) -> HeaderMap {
     let mut headers = plan.headers(stat);
     wanted.answer(stat, md5, &mut headers);
-    headers.insert(
-        HeaderName::from_static("kist-locality"),
-        HeaderValue::from_static(locality_word(stat.locality)),
-    );
+    headers.insert(HeaderName::from_static("kist-locality"), HeaderValue::from_static(stat.locality.word()));
     if plan.status == StatusCode::NOT_MODIFIED {
         headers.remove(CONTENT_LENGTH);
         return headers;

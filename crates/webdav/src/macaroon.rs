@@ -60,17 +60,13 @@ pub(crate) async fn post(asked: &Asked, body: RequestBody) -> Answer {
     });
     let path = asked.target.path.clone();
     let wanted = MacaroonRequest { path, caveats: request.caveats, validity: validity.transpose()? };
-    let macaroon = asked
-        .run(move |asked: &Asked| -> Result<String, Failure> {
+    let (macaroon, is_directory) = asked
+        .run(move |asked: &Asked| -> Result<(String, bool), Failure> {
             let call = &asked.call;
             let made = asked.context.guard.authority().macaroon(&call.principal, call.peer, &wanted);
-            made.map_err(|error| Refusal::from(error).into())
-        })
-        .await?;
-    let is_directory = asked
-        .run(|asked: &Asked| -> Result<bool, Failure> {
+            let macaroon = made.map_err(Refusal::from)?;
             let found = there(asked, &asked.target.path).unwrap_or_default();
-            Ok(matches!(found, Some(archive::Stat::Directory(_))))
+            Ok((macaroon, matches!(found, Some(archive::Stat::Directory(_)))))
         })
         .await?;
     let scheme =

@@ -9,7 +9,6 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use crate::address::href;
 use crate::answer::{Answer, Failure, PAGE_POLICY, empty, with_body};
 use crate::context::Asked;
-use crate::properties::locality_word;
 use crate::xml::{escape, escaped};
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -67,7 +66,7 @@ fn page(path: &ArchivePath, lines: &[Listed], more: bool) -> String {
         out.push_str(if is_directory { "/</a>" } else { "</a>" });
         let place = match &line.what {
             ListedKind::Directory => "",
-            ListedKind::File { locality, .. } => locality_word(*locality),
+            ListedKind::File { locality, .. } => locality.word(),
         };
         let size = if is_directory { String::new() } else { size(line.size) };
         let modified = line.attributes.mtime.to_string();

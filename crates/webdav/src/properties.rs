@@ -136,7 +136,7 @@ const LIVE: [Live; 16] = [
     (DAV, "lockdiscovery", true, |resource| Some(active_locks(&resource.locks))),
     (DAV, "quota-used-bytes", false, |resource| Some(resource.room?.0?.to_string())),
     (DAV, "quota-available-bytes", false, |resource| Some(resource.room?.1.to_string())),
-    (KIST, "locality", true, |resource| resource.locality.map(|locality| locality_word(locality).to_owned())),
+    (KIST, "locality", true, |resource| resource.locality.map(|locality| locality.word().to_owned())),
     (KIST, "class", true, |resource| resource.class.as_deref().map(escaped)),
     (KIST, "blake3", true, |resource| resource.blake3.map(|sum| sum.to_string())),
     (KIST, "adler32", true, |resource| resource.adler32.map(|sum| sum.to_string())),
@@ -146,16 +146,6 @@ const LIVE: [Live; 16] = [
 const SUPPORTED_LOCKS: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/>\
      </D:locktype></D:lockentry><D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/>\
      </D:locktype></D:lockentry>";
-
-/// The words of the Tape REST API's clients for where bytes are (`user.status` of gfal2).
-pub(crate) fn locality_word(locality: Locality) -> &'static str {
-    match locality {
-        Locality::Online => "ONLINE",
-        Locality::OnlineAndNearline => "ONLINE_AND_NEARLINE",
-        Locality::Nearline => "NEARLINE",
-        Locality::Lost => "LOST",
-    }
-}
 
 /// Locks as `lockdiscovery` tells them.
 pub(crate) fn active_locks(locks: &[(Lock, Duration)]) -> String {

@@ -6,11 +6,8 @@ use base::{ByteCount, Timestamp};
 use bytes::Bytes;
 use catalogue::Attributes;
 use entrance::headers::{names_tag, single};
-use entrance::{Incoming, Kind, Refusal, entity_tag, store};
-use http::header::{
-    CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPECT, HeaderName, IF_MATCH, IF_NONE_MATCH,
-    IF_UNMODIFIED_SINCE,
-};
+use entrance::{Incoming, Kind, Refusal, entity_tag, present, refuse_parts, store};
+use http::header::{CONTENT_TYPE, ETAG, EXPECT, HeaderName, IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Body as _;
 use transfer::{Beside, Hasher, Kind as SumKind, Reply, RequestBody, Sink};
@@ -20,7 +17,7 @@ use crate::context::Asked;
 use crate::digests::{Announced, announced};
 use crate::properties::{TYPE, TYPE_DEFAULT};
 use crate::service::check_conditions;
-use crate::tree::{of_parent, present};
+use crate::tree::of_parent;
 
 /// Permission bits of a file.
 const MODE: u32 = 0o644;
@@ -72,21 +69,6 @@ pub(crate) async fn put(asked: &Asked, body: RequestBody) -> Answer {
         insert(HeaderName::from_static("x-oc-mtime"), "accepted".to_owned());
     }
     Ok(response)
-}
-
-/// A part of a file, or a coded one, would be stored as if it were the file.
-fn refuse_parts(headers: &HeaderMap) -> Result<(), Refusal> {
-    if headers.contains_key(CONTENT_RANGE) {
-        return Err(Refusal::bad(
-            "a part of a file cannot be put: send the whole file without Content-Range",
-        ));
-    }
-    if single(headers, &CONTENT_ENCODING)?
-        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
-    {
-        return Err(Refusal::bad("Content-Encoding is not supported: send the file's own bytes"));
-    }
-    Ok(())
 }
 
 /// What a put demands of what is there.
@@ -252,7 +234,7 @@ pub(crate) fn attributes(headers: &HeaderMap) -> Result<Attributes, Refusal> {
     }
     if let Some(value) = single(headers, &HeaderName::from_static("archivemetadata"))? {
         let text = value.to_str().ok().filter(|text| text.len() <= ARCHIVE_METADATA_BYTES_MAX);
-        let json = text.and_then(|text| transfer::base64::decode(text.trim()));
+        let json = text.and_then(|text| base::base64::decode(text.trim()));
         let wrong = || Refusal::bad("the header ArchiveMetadata is no JSON in base64 of at most 8 KiB");
         let json = json
             .filter(|json| serde_json::from_slice::<serde_json::Value>(json).is_ok())

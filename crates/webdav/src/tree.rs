@@ -1,13 +1,11 @@
 //! `MKCOL` and `MOVE`, and what methods that change the tree share.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use archive::{ArchiveError, ErrorKind, Stat};
 use authority::Namespace;
-use base::{ArchivePath, Name, Timestamp, Uuid};
-use bytes::{Bytes, BytesMut};
+use base::{ArchivePath, Name, Uuid};
+use bytes::Bytes;
 use catalogue::Attributes;
-use entrance::{Kind, Refusal};
+use entrance::{Kind, Refusal, present, whole};
 use http::StatusCode;
 use http::header::{HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use transfer::{RequestBody, next_bytes};
@@ -25,16 +23,10 @@ pub(crate) const DIRECTORY_MODE: u32 = 0o755;
 ///
 /// # Errors
 /// If it is too long, or does not come to its end.
-pub(crate) async fn small_body(asked: &Asked, mut body: RequestBody) -> Result<Bytes, Refusal> {
-    let limit = asked.context.settings.limits.xml_bytes.0;
-    let mut all = BytesMut::new();
-    while let Some(bytes) = next_bytes(&mut body).await? {
-        if all.len() as u64 + bytes.len() as u64 > limit {
-            return Err(Refusal::new(Kind::Limit, format!("the body has more than {limit} bytes")));
-        }
-        all.extend_from_slice(&bytes);
-    }
-    Ok(all.freeze())
+pub(crate) async fn small_body(asked: &Asked, body: RequestBody) -> Result<Bytes, Refusal> {
+    let limit = usize::try_from(asked.context.settings.limits.xml_bytes.0).unwrap_or(usize::MAX);
+    let too_long = || Refusal::new(Kind::Limit, format!("the body has more than {limit} bytes"));
+    Ok(whole(body, limit, &asked.call, too_long).await?.into())
 }
 
 /// Conditions that a change would have to obey at the moment when it is made, and cannot, are refused rather
@@ -91,11 +83,6 @@ pub(crate) async fn make_collection(asked: &Asked, mut body: RequestBody) -> Ans
 /// The attributes of a directory that is made.
 pub(crate) fn directory_attributes(xattrs: Vec<(String, Vec<u8>)>) -> Attributes {
     Attributes { mtime: present(), mode: DIRECTORY_MODE, xattrs, ..Attributes::default() }
-}
-
-pub(crate) fn present() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Where `COPY` and `MOVE` go to, and whether something may be replaced there.

@@ -52,7 +52,10 @@ mod tests {
             assert_eq!(encode(bytes), text);
             assert_eq!(decode(text).as_deref(), Some(bytes));
         }
-        for bad in ["Z", "Zg", "Zg=", "Zh==", "Zm9v=", "Zm 9v", "Zm9-", "====", "Zm=v"] {
+        for bad in [
+            "Z", "Zg", "Zg=", "Zh==", "Zm9v=", "Zm 9v", "Zm9-", "====", "Zm=v", "Zm9=", "Z===", "Zm9v\n",
+            "Zm-_", "=Zm9",
+        ] {
             assert_eq!(decode(bad), None, "{bad}");
         }
     }
