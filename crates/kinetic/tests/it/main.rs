@@ -1,0 +1,13 @@
+//! Client and server against each other, in memory.
+
+mod access;
+mod batches;
+mod client;
+mod cut;
+mod limits;
+mod messages;
+mod pins;
+mod random;
+mod server;
+mod statuses;
+mod world;
