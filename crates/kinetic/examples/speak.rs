@@ -11,8 +11,9 @@ use base::Timestamp;
 use bytes::{Bytes, BytesMut};
 use kinetic::client::{Client, ClientSettings, Event, Options};
 use kinetic::{
-    Algorithm, Change, ClusterVersion, Delete, FrameLimits, FrameReader, Identity, KeyRange, LogType, Metadata,
-    Peer, PowerLevel, Progress, Push, PushOperation, Put, Request, Synchronization, Which, crc32c_tag,
+    Algorithm, Change, ClusterVersion, Delete, FrameLimits, FrameReader, Identity, KeyRange, LogType,
+    Metadata, Peer, PowerLevel, Progress, Push, PushOperation, Put, Request, Synchronization, Which,
+    crc32c_tag,
 };
 
 struct Drive {
@@ -76,7 +77,9 @@ impl Drive {
     fn call(&mut self, what: &str, request: Request) -> std::io::Result<()> {
         print!("{what:44} ");
         match self.client.submit(self.now(), request, Options::default()) {
-            Ok(ticket) => self.until(|event| matches!(event, Event::Answered { ticket: one, .. } if *one == ticket)),
+            Ok(ticket) => {
+                self.until(|event| matches!(event, Event::Answered { ticket: one, .. } if *one == ticket))
+            }
             Err(error) => {
                 println!("not sent: {error}");
                 Ok(())
@@ -200,7 +203,10 @@ fn entries(drive: &mut Drive) -> std::io::Result<()> {
     drive.call("PUT again with a stale version", put(A, "", "2", bytes("other")))?;
     drive.call("PUT of nothing with a version", put(B, "9", "1", bytes("other")))?;
     drive.call("GET", neighbour(Which::Exact, A))?;
-    drive.call("GET, metadata only", Request::Get { which: Which::Exact, key: bytes(A), metadata_only: true })?;
+    drive.call(
+        "GET, metadata only",
+        Request::Get { which: Which::Exact, key: bytes(A), metadata_only: true },
+    )?;
     drive.call("GETVERSION", Request::GetVersion { key: bytes(A) })?;
     drive.call("GETVERSION of nothing", Request::GetVersion { key: bytes(D) })?;
     drive.call("GET of nothing", neighbour(Which::Exact, D))?;

@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn compare_and_set() {
         use StatusCode::{NotFound, VersionMismatch};
-        let (none, empty, one): (Option<&[u8]>, Option<&[u8]>, Option<&[u8]>) =
-            (None, Some(b""), Some(b"1"));
+        type Stands = Option<&'static [u8]>;
+        let (none, empty, one): (Stands, Stands, Stands) = (None, Some(b""), Some(b"1"));
         for (stands, given, force, of_put, of_delete) in [
             (none, "", false, Ok(()), Err(NotFound)),
             (none, "1", false, Err(VersionMismatch), Err(NotFound)),

@@ -26,7 +26,9 @@ pub const VALUE_BYTES_SKIPPED_MAX: u32 = 16 << 20;
 #[non_exhaustive]
 pub enum FrameError {
     /// What came is no frame.
-    #[error("a frame begins with 0x46, and here stands {0:#04x}: the peer does not speak Kinetic, or lost its place")]
+    #[error(
+        "a frame begins with 0x46, and here stands {0:#04x}: the peer does not speak Kinetic, or lost its place"
+    )]
     Magic(u8),
     /// The message is too long.
     #[error("a message of {length} bytes, at most {limit} are accepted")]
@@ -304,8 +306,7 @@ mod tests {
     fn a_value_that_is_too_long_is_read_over() {
         let bytes = [frame(3, 40), frame(1, 1)].concat();
         for step in 1..=bytes.len() {
-            let (mut reader, mut buffer, mut frames) =
-                (FrameReader::new(SMALL), BytesMut::new(), Vec::new());
+            let (mut reader, mut buffer, mut frames) = (FrameReader::new(SMALL), BytesMut::new(), Vec::new());
             for piece in bytes.chunks(step) {
                 buffer.extend_from_slice(piece);
                 while let Progress::Frame(frame) = reader.next(&mut buffer).unwrap() {

@@ -14,8 +14,8 @@ use crate::message::{Sealed, Sender, seal};
 use crate::model::{Drive, Peers};
 use crate::server::{Action, Device, DeviceSettings, DeviceState};
 use crate::{
-    Answer, Limits, Log, MessageType, Permission, PinOperation, Push, Refusal, Request, Secret, StatusCode,
-    Treatment, wire,
+    Answer, Limits, Log, MessageType, Permission, PinOperation, Push, Refusal, Request, Secret, Status,
+    StatusCode, Treatment, wire,
 };
 
 const KEY: &[u8] = b"asdfasdf";
@@ -56,7 +56,8 @@ fn message(frame: Frame) {
     let Ok(command) = sealed.open() else { return };
     let header = command.header.unwrap_or_default();
     for request in MessageType::ALL {
-        let _ = Answer::read(*request, command.body.clone(), value.clone());
+        let status = Status::read(command.status.as_ref());
+        let _ = Answer::read(*request, &status, command.body.clone(), value.clone());
     }
     if let Some(log) = command.body.as_ref().and_then(|body| body.get_log.as_ref()) {
         let once = Log::read(log).write();

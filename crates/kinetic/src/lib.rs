@@ -53,9 +53,7 @@ pub use ids::{BatchNumber, ClusterVersion, ConnectionId, Identity, Sequence};
 pub use limits::{Bounds, Limits, assumed};
 pub use log::{Capacity, Configuration, Interface, Log, Statistics, Temperature, Utilization};
 pub use message::{MessageError, Sealed, Sender, Vouched, seal};
-pub use push::{
-    HOST_BYTES_MAX, PUSH_DEPTH_MAX, PUSH_OPERATIONS_MAX, Peer, Push, PushOperation, PushOutcome,
-};
+pub use push::{HOST_BYTES_MAX, PUSH_DEPTH_MAX, PUSH_OPERATIONS_MAX, Peer, Push, PushOperation, PushOutcome};
 pub use request::{Excess, KeyRange, Refusal, Request, SecurityChange, Treatment, Which};
 pub use response::{Answer, Entry, Reply, Response};
 pub use status::{STATUS_TEXT_BYTES_MAX, Status};

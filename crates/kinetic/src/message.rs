@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(*identity, Identity(7));
         assert!(key.verify(&signed.command, hmac));
         let pin = Secret::new("12");
-        assert_eq!(by(Sender::Pin(Some(&pin))).vouched, Vouched::Pin(pin));
+        assert_eq!(by(Sender::Pin(Some(&pin))).vouched, Vouched::Pin(pin.clone()));
         assert_eq!(by(Sender::Device).vouched, Vouched::Unsolicited);
     }
 

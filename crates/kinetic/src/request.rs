@@ -73,9 +73,8 @@ pub struct Treatment {
 impl Treatment {
     /// From a header. Negative spans are not stated ones; an unknown priority is refused.
     pub fn read(header: &wire::Header) -> Result<Self, Refusal> {
-        let span = |span: Option<i64>| {
-            span.and_then(|span| u64::try_from(span).ok()).map(Duration::from_millis)
-        };
+        let span =
+            |span: Option<i64>| span.and_then(|span| u64::try_from(span).ok()).map(Duration::from_millis);
         let priority = match header.priority {
             None => None,
             Some(number) => {
@@ -300,9 +299,9 @@ impl Request {
             Request::Security(SecurityChange::Acls(acls)) => {
                 Excess::check("identities", acls.len(), bounds.identities)
             }
-            Request::Security(
-                SecurityChange::ErasePin { new, .. } | SecurityChange::LockPin { new, .. },
-            ) => Excess::check("bytes of a PIN", new.bytes().len(), bounds.pin_bytes),
+            Request::Security(SecurityChange::ErasePin { new, .. } | SecurityChange::LockPin { new, .. }) => {
+                Excess::check("bytes of a PIN", new.bytes().len(), bounds.pin_bytes)
+            }
             Request::Push(push) => push.check(bounds),
             Request::EndBatch { count } => {
                 Excess::check("operations of a batch", *count as usize, bounds.batch_operations)
@@ -522,11 +521,14 @@ fn read_setup(setup: Option<wire::Setup>, value: Bytes) -> Result<Request, Refus
 }
 
 fn write_security(change: &SecurityChange) -> wire::Security {
-    let (mut security, operation) = (wire::Security::default(), match change {
-        SecurityChange::Acls(_) => SecurityOperation::Acl,
-        SecurityChange::ErasePin { .. } => SecurityOperation::ErasePin,
-        SecurityChange::LockPin { .. } => SecurityOperation::LockPin,
-    });
+    let (mut security, operation) = (
+        wire::Security::default(),
+        match change {
+            SecurityChange::Acls(_) => SecurityOperation::Acl,
+            SecurityChange::ErasePin { .. } => SecurityOperation::ErasePin,
+            SecurityChange::LockPin { .. } => SecurityOperation::LockPin,
+        },
+    );
     security.security_op_type = Some(operation.number());
     match change {
         SecurityChange::Acls(acls) => security.acl = acls.iter().map(Acl::write).collect(),
@@ -564,9 +566,10 @@ fn read_security(security: Option<wire::Security>) -> Result<SecurityChange, Ref
             let acls = security.acl.iter().map(Acl::read).collect::<Result<Vec<_>, _>>()?;
             Ok(SecurityChange::Acls(acls))
         }
-        SecurityOperation::ErasePin => {
-            Ok(SecurityChange::ErasePin { old: pin(security.old_erase_pin), new: pin(security.new_erase_pin) })
-        }
+        SecurityOperation::ErasePin => Ok(SecurityChange::ErasePin {
+            old: pin(security.old_erase_pin),
+            new: pin(security.new_erase_pin),
+        }),
         SecurityOperation::LockPin => {
             Ok(SecurityChange::LockPin { old: pin(security.old_lock_pin), new: pin(security.new_lock_pin) })
         }

@@ -21,8 +21,8 @@ pub struct Entry {
     pub value: Bytes,
 }
 
-/// What an answer carries beside its status. A device may leave it out with any status: then it is
-/// [`Answer::Nothing`].
+/// What an answer carries beside its status. With a failure there is no entry, no version and no key, even
+/// where a device sends an empty one.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Answer {
     /// The status says all.
@@ -54,9 +54,12 @@ pub enum Answer {
 impl Answer {
     /// What the answer to a request of this type carries. Anything else in it is passed over.
     #[must_use]
-    pub fn read(request: MessageType, body: Option<wire::Body>, value: Bytes) -> Self {
+    pub fn read(request: MessageType, status: &Status, body: Option<wire::Body>, value: Bytes) -> Self {
         let body = body.unwrap_or_default();
+        let may_fail =
+            matches!(request, MessageType::GetLog | MessageType::Peer2PeerPush | MessageType::EndBatch);
         match request {
+            _ if !status.is_success() && !may_fail => Answer::Nothing,
             MessageType::Get | MessageType::GetNext | MessageType::GetPrevious => {
                 body.key_value.map_or(Answer::Nothing, |entry| {
                     Answer::Entry(Entry {
@@ -73,13 +76,13 @@ impl Answer {
             MessageType::GetVersion => body
                 .key_value
                 .map_or(Answer::Nothing, |entry| Answer::Version(entry.db_version.unwrap_or_default())),
+            // Seagate's simulator leaves an empty list out.
             MessageType::GetKeyRange | MessageType::MediaScan => {
-                body.range.map_or(Answer::Nothing, |range| Answer::Keys(range.keys))
+                Answer::Keys(body.range.unwrap_or_default().keys)
             }
-            MessageType::GetLog => body.get_log.map_or(Answer::Nothing, |log| Answer::Log {
-                log: Box::new(Log::read(&log)),
-                device: value,
-            }),
+            MessageType::GetLog => body
+                .get_log
+                .map_or(Answer::Nothing, |log| Answer::Log { log: Box::new(Log::read(&log)), device: value }),
             MessageType::Peer2PeerPush => {
                 body.p2p_operation.map_or(Answer::Nothing, |push| Answer::Push(PushOutcome::read(&push)))
             }

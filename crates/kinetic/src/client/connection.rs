@@ -17,6 +17,7 @@ use crate::ids::{BatchNumber, ConnectionId, Sequence};
 use crate::limits::{Bounds, Limits};
 use crate::message::{MessageError, Sender, seal};
 use crate::request::{Request, Treatment};
+use crate::status::Status;
 use crate::wire;
 
 /// Whose a task is.
@@ -76,6 +77,8 @@ pub struct Client {
     pub(super) events: VecDeque<Event>,
     /// Answers to nothing that was asked.
     pub(super) strays: u64,
+    /// What the device complained of by itself, if nothing came after it.
+    pub(super) last_word: Option<Status>,
 }
 
 impl Client {
@@ -102,6 +105,7 @@ impl Client {
             batches: Batches::default(),
             events: VecDeque::new(),
             strays: 0,
+            last_word: None,
         }
     }
 
@@ -262,9 +266,11 @@ impl Client {
         }
     }
 
-    /// The connection broke, or the peer closed it.
+    /// The connection broke, or the peer closed it. Seagate's simulator says why with an ordinary status
+    /// before it closes.
     pub fn lost(&mut self) {
-        self.end(EndReason::Lost);
+        let reason = self.last_word.take().map_or(EndReason::Lost, EndReason::Terminated);
+        self.end(reason);
     }
 
     /// What came is no frame.
@@ -350,7 +356,14 @@ impl Client {
         if waiting < self.settings.queue_max { Ok(()) } else { Err(SubmitError::Full(waiting)) }
     }
 
-    fn enqueue(&mut self, now: Timestamp, owner: Owner, request: Request, pin: Pin, options: Options) -> Ticket {
+    fn enqueue(
+        &mut self,
+        now: Timestamp,
+        owner: Owner,
+        request: Request,
+        pin: Pin,
+        options: Options,
+    ) -> Ticket {
         let ticket = Ticket(self.ticket_next);
         self.ticket_next += 1;
         let deadline = now.plus(options.within.unwrap_or(self.settings.request_within));
@@ -449,14 +462,14 @@ impl Client {
     fn give_up(&mut self, ticket: Ticket) {
         let Some(task) = self.tasks.get_mut(&ticket) else { return };
         let (owner, fate, was_sent) = (task.owner, task.fate.clone(), task.request.is_none());
-        if !was_sent {
-            self.tasks.remove(&ticket);
-            self.reads.retain(|waiting| *waiting != ticket);
-            self.writes.retain(|waiting| *waiting != ticket);
-        } else {
+        if was_sent {
             // Its place at the device stays taken until the answer comes.
             task.is_overdue = true;
             self.overdue += 1;
+        } else {
+            self.tasks.remove(&ticket);
+            self.reads.retain(|waiting| *waiting != ticket);
+            self.writes.retain(|waiting| *waiting != ticket);
         }
         match owner {
             Owner::Caller => {

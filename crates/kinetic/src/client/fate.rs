@@ -106,7 +106,9 @@ impl Question {
             return Verdict::Applied;
         }
         match &self.before {
-            Some(before) if stands.map_or(&b""[..], |stands| stands.as_ref()) == before => Verdict::NotApplied,
+            Some(before) if stands.map_or(&b""[..], |stands| stands.as_ref()) == before => {
+                Verdict::NotApplied
+            }
             _ => Verdict::Other(stands.cloned()),
         }
     }
@@ -171,9 +173,8 @@ mod tests {
                 None => Status::new(StatusCode::NotFound, ""),
             },
             cluster_version: None,
-            answer: version.map_or(Answer::Nothing, |version| {
-                Answer::Version(Bytes::from_static(version.as_bytes()))
-            }),
+            answer: version
+                .map_or(Answer::Nothing, |version| Answer::Version(Bytes::from_static(version.as_bytes()))),
         }
     }
 

@@ -132,6 +132,8 @@ pub enum SubmitError {
 pub struct Greeting {
     /// The number of the connection.
     pub connection: ConnectionId,
+    /// The generation of the cluster to which the device belongs, where it says so.
+    pub cluster_version: Option<ClusterVersion>,
     /// How it is: not a success while it is locked or hibernates.
     pub status: Status,
     /// Who it is.
@@ -226,7 +228,7 @@ pub enum EndReason {
     /// A batch was wrong.
     #[error("the device ended the connection over a batch: {0:?}")]
     InvalidBatch(Status),
-    /// The device ended it, and says why.
+    /// The device ended it, and said why before.
     #[error("the device ended the connection: {0:?}")]
     Terminated(Status),
 }

@@ -9,7 +9,7 @@ use crate::frame::{Frame, FrameError, FrameValue, VALUE_BYTES_MAX};
 use crate::ids::{ClusterVersion, ConnectionId, Sequence};
 use crate::limits::Limits;
 use crate::log::Log;
-use crate::message::{Sealed, Vouched};
+use crate::message::{MessageError, Sealed, Vouched};
 use crate::response::{Answer, Response};
 use crate::status::Status;
 use crate::wire;
@@ -35,27 +35,34 @@ impl Client {
                 return Err(FrameError::ValueTooLong { length, limit: VALUE_BYTES_MAX }.into());
             }
         };
-        let sealed = Sealed::read(frame.message).map_err(|_| EndReason::Malformed)?;
-        let is_authentic = match &sealed.vouched {
+        self.last_word = None;
+        let sealed = Sealed::read(frame.message).map_err(|error| match error {
+            // What Seagate's simulator says to an identity that it does not know.
+            MessageError::NoCommand => {
+                EndReason::KeyRefused(Status::new(StatusCode::HmacFailure, "an answer without a command"))
+            }
+            _ => EndReason::Malformed,
+        })?;
+        let (mut is_authentic, mut is_of_pin) = (false, false);
+        match &sealed.vouched {
             Vouched::Unsolicited => {
                 return self.unsolicited(sealed.open().map_err(|_| EndReason::Malformed)?);
             }
             Vouched::Identity { identity, hmac } => {
                 let key = &self.settings.key;
-                *identity == self.settings.identity && key.verify(&sealed.command, hmac)
+                is_authentic = *identity == self.settings.identity && key.verify(&sealed.command, hmac);
             }
-            // An answer to a PIN: only TLS vouches for it.
-            Vouched::Pin(_) => false,
-        };
+            // Who answers over TLS to a PIN is the device itself; there is no key in that.
+            Vouched::Pin(_) => is_of_pin = self.settings.is_tls,
+        }
         let command = sealed.open().map_err(|_| EndReason::Malformed)?;
         let header = command.header.clone().unwrap_or_default();
         let sequence = header.ack_sequence.map(Sequence);
         let status = Status::read(command.status.as_ref());
         let task = sequence.and_then(|sequence| self.under_way.get(&sequence));
         let task = task.and_then(|ticket| self.tasks.get(ticket));
-        let is_of_pin = task.is_some_and(|task| task.message_type == crate::MessageType::PinOp);
-        // Who answers over TLS to a PIN is the device itself; there is no key in that.
-        if !is_authentic && !(is_of_pin && self.settings.is_tls) {
+        is_of_pin &= task.is_some_and(|task| task.message_type == crate::MessageType::PinOp);
+        if !is_authentic && !is_of_pin {
             // A device that does not know the identity has no key to sign with. The connection is of no
             // use any more: nothing that is asked over it would be done.
             return Err(match status.code {
@@ -76,9 +83,9 @@ impl Client {
         }
         let response = Response {
             request: message_type,
-            status,
+            answer: Answer::read(message_type, &status, command.body, value),
             cluster_version: header.cluster_version.map(ClusterVersion),
-            answer: Answer::read(message_type, command.body, value),
+            status,
         };
         self.answer(sequence, response);
         Ok(())
@@ -114,6 +121,7 @@ impl Client {
             if let Some(connection) = header.connection_id.filter(|_| status.is_success()) {
                 self.connection = ConnectionId(connection);
             }
+            self.last_word = (!status.is_success()).then(|| status.clone());
             self.events.push_back(Event::Notice(status));
             return Ok(());
         }
@@ -122,6 +130,7 @@ impl Client {
         let Log { configuration, limits, .. } = Log::read(&log);
         self.greeted(Greeting {
             connection: ConnectionId(connection),
+            cluster_version: header.cluster_version.map(ClusterVersion),
             status,
             configuration: configuration.unwrap_or_default(),
             limits: limits.unwrap_or_else(Limits::default),

@@ -38,8 +38,7 @@ impl OpenBatches {
             return Err(Refusal::new(StatusCode::ServiceBusy, text));
         }
         let (sequences, changes) = (Vec::new(), Vec::new());
-        let batch =
-            OpenBatch { sequences, changes, lockings: device.lockings, bytes: 0, deletes: 0 };
+        let batch = OpenBatch { sequences, changes, lockings: device.lockings, bytes: 0, deletes: 0 };
         self.0.insert(number, batch);
         Ok(())
     }

@@ -47,7 +47,7 @@ pub(super) fn is_allowed(
         Request::SetClusterVersion(_) | Request::Firmware(_) => of_any(Permission::Setup),
         Request::Security(_) => {
             if device.is_security_over_tls() && !is_tls {
-                return refuse("keys and PINs are set over TLS only");
+                return Err(Refusal::invalid("keys and PINs are set over TLS only"));
             }
             of_any(Permission::Security)
         }
@@ -83,9 +83,10 @@ pub(super) fn is_sound(device: &Device, request: &Request) -> Result<(), Refusal
             Err(Refusal::invalid("there is no access list"))
         }
         Request::Security(SecurityChange::Acls(acls)) => {
-            let is_double = acls.iter().enumerate().any(|(place, acl)| {
-                acls.iter().take(place).any(|other| other.identity == acl.identity)
-            });
+            let is_double = acls
+                .iter()
+                .enumerate()
+                .any(|(place, acl)| acls.iter().take(place).any(|other| other.identity == acl.identity));
             if is_double { Err(Refusal::invalid("an identity is named twice")) } else { Ok(()) }
         }
         Request::Security(SecurityChange::ErasePin { old, .. }) if !state.erase_pin.is(old.bytes()) => {

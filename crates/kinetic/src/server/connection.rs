@@ -60,7 +60,10 @@ enum Kind {
     Plain,
     /// The change of the state holds.
     State(StateChange),
-    Batch { sequences: Vec<Sequence>, lockings: u64 },
+    Batch {
+        sequences: Vec<Sequence>,
+        lockings: u64,
+    },
     Power(PowerLevel),
     Log(Vec<LogType>),
 }
@@ -129,13 +132,7 @@ impl Connection {
     }
 
     /// A frame came.
-    pub fn received(
-        &mut self,
-        device: &mut Device,
-        now: Timestamp,
-        frame: Frame,
-        actions: &mut Vec<Action>,
-    ) {
+    pub fn received(&mut self, device: &mut Device, now: Timestamp, frame: Frame, actions: &mut Vec<Action>) {
         if self.is_closed {
             return;
         }
@@ -278,7 +275,7 @@ impl Connection {
                 is_sound(device, &request)?;
                 match header.batch_id.map(BatchNumber) {
                     Some(number) => match self.batch(device, number, sequence, request)? {
-                        Batched::Ended(kind, operation) => (kind, operation),
+                        Batched::Ended(ended) => *ended,
                         Batched::Added => return Ok(()),
                         Batched::Done => {
                             let status = Status::success();
@@ -391,7 +388,7 @@ impl Connection {
                     return Err(Refusal::new(StatusCode::InvalidBatch, text).into());
                 }
                 let kind = Kind::Batch { sequences: batch.sequences, lockings: batch.lockings };
-                Ok(Batched::Ended(kind, Operation::Batch(batch.changes)))
+                Ok(Batched::Ended(Box::new((kind, Operation::Batch(batch.changes)))))
             }
             _ => Err(Refusal::new(StatusCode::InvalidBatch, "a batch holds PUT and DELETE only").into()),
         }
@@ -508,7 +505,8 @@ impl Connection {
             return;
         }
         let status = Status::new(refusal.code, refusal.text);
-        actions.push(Action::Send(unsolicited(Some(self.id), &status, None)));
+        let header = wire::Header { connection_id: Some(self.id.0), ..wire::Header::default() };
+        actions.push(Action::Send(unsolicited(header, &status, None)));
         actions.push(Action::Close);
         self.closed(device);
     }
@@ -521,7 +519,7 @@ enum Batched {
     /// There is no answer.
     Added,
     /// The batch is to be committed.
-    Ended(Kind, Operation),
+    Ended(Box<(Kind, Operation)>),
 }
 
 /// What is to be done for a request, and afterwards; nothing for a NOOP.
@@ -548,9 +546,7 @@ fn prepare(
         Request::GetKeyRange(range) => {
             plain(Operation::KeyRange { range, filter: filter(Permission::Range) })
         }
-        Request::MediaScan(range) => {
-            plain(Operation::MediaScan { range, filter: filter(Permission::Range) })
-        }
+        Request::MediaScan(range) => plain(Operation::MediaScan { range, filter: filter(Permission::Range) }),
         Request::MediaOptimize(range) => plain(Operation::MediaOptimize { range }),
         Request::FlushAllData => plain(Operation::Flush),
         Request::Push(push) => plain(Operation::Push(push)),

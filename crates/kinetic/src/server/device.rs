@@ -192,7 +192,7 @@ impl Device {
         let too_many = || {
             let text = "the device has as many connections as it accepts";
             let status = Status::new(StatusCode::ConnectionTerminated, text);
-            unsolicited(None, &status, None)
+            unsolicited(wire::Header::default(), &status, None)
         };
         if self.connections >= self.bounds.connections {
             return Err(too_many());
@@ -211,7 +211,12 @@ impl Device {
             limits: Some(self.settings.limits),
             ..Log::default()
         };
-        let greeting = unsolicited(Some(id), &status, Some(&log));
+        let header = wire::Header {
+            connection_id: Some(id.0),
+            cluster_version: Some(self.state.cluster_version.0),
+            ..wire::Header::default()
+        };
+        let greeting = unsolicited(header, &status, Some(&log));
         self.connection_next = self.connection_next.wrapping_add(1);
         self.connections += 1;
         Ok((Connection::new(id, is_tls), greeting))
@@ -303,12 +308,10 @@ impl Device {
 }
 
 /// What the device says by itself.
-pub(super) fn unsolicited(id: Option<ConnectionId>, status: &Status, log: Option<&Log>) -> OutFrame {
-    let header = wire::Header { connection_id: id.map(|id| id.0), ..wire::Header::default() };
-    let body =
-        log.map(|log| wire::Body { get_log: Some(log.write()), ..wire::Body::default() });
-    let command = wire::Command { header: Some(header), body, status: Some(status.write()) };
+pub(super) fn unsolicited(header: wire::Header, status: &Status, log: Option<&Log>) -> OutFrame {
+    let body = log.map(|log| wire::Body { get_log: Some(log.write()), ..wire::Body::default() });
+    let command = wire::Command { header: Some(header.clone()), body, status: Some(status.write()) };
     let sealed = seal(Sender::Device, &command, bytes::Bytes::new());
     // Only a configuration of a megabyte would not fit: then the device greets without it.
-    sealed.unwrap_or_else(|_: MessageError| unsolicited(id, status, None))
+    sealed.unwrap_or_else(|_: MessageError| unsolicited(header, status, None))
 }

@@ -15,12 +15,8 @@ fn scope(value: &str, permissions: &[Permission]) -> Scope {
 }
 
 fn world(scopes: Vec<Scope>, is_tls: bool) -> World {
-    let limited = Acl {
-        identity: Identity(2),
-        key: Secret::new("two"),
-        scopes,
-        max_priority: Priority::NORMAL,
-    };
+    let limited =
+        Acl { identity: Identity(2), key: Secret::new("two"), scopes, max_priority: Priority::NORMAL };
     let acls = vec![Acl::factory(), limited];
     let state = DeviceState { acls, ..DeviceState::factory() };
     let mut client = ClientSettings::new(Identity(2), b"two");
@@ -110,7 +106,7 @@ fn a_scope_for_tls_is_none_without() {
 #[test]
 fn keys_are_set_over_tls_only() {
     let acls = || Request::Security(SecurityChange::Acls(vec![Acl::factory()]));
-    assert_eq!(World::new().status(acls()), StatusCode::NotAuthorized);
+    assert_eq!(World::new().status(acls()), StatusCode::InvalidRequest);
     assert_eq!(World::tls().status(acls()), StatusCode::Success);
     let none = Request::Security(SecurityChange::Acls(Vec::new()));
     assert_eq!(World::tls().status(none), StatusCode::InvalidRequest, "nobody could undo it");
@@ -121,8 +117,7 @@ fn keys_are_set_over_tls_only() {
 #[test]
 fn a_priority_has_a_limit() {
     let mut world = world(vec![Scope::everything()], false);
-    for (number, code) in
-        [(1, StatusCode::Success), (5, StatusCode::Success), (6, StatusCode::NotAuthorized)]
+    for (number, code) in [(1, StatusCode::Success), (5, StatusCode::Success), (6, StatusCode::NotAuthorized)]
     {
         let treatment = Treatment { priority: Priority::from_number(number), ..Treatment::default() };
         let options = Options { treatment, within: None };

@@ -80,7 +80,12 @@ fn what_is_wrong_ends_the_connection() {
         ("another number", vec![start.clone(), member(2)], StatusCode::InvalidBatch, true),
         ("not PUT or DELETE", vec![start.clone(), (get("a"), Some(1))], StatusCode::InvalidBatch, true),
         ("a key that is too long", vec![start.clone(), long], StatusCode::InvalidBatch, true),
-        ("end without start", vec![(Request::EndBatch { count: 0 }, Some(1))], StatusCode::InvalidBatch, true),
+        (
+            "end without start",
+            vec![(Request::EndBatch { count: 0 }, Some(1))],
+            StatusCode::InvalidBatch,
+            true,
+        ),
         ("abort without start", vec![(Request::AbortBatch, Some(1))], StatusCode::InvalidBatch, true),
         (
             "another count",
@@ -90,7 +95,12 @@ fn what_is_wrong_ends_the_connection() {
         ),
         ("twice", vec![start.clone(), start.clone()], StatusCode::InvalidBatch, false),
         ("a start without a number", vec![(Request::StartBatch, None)], StatusCode::InvalidBatch, false),
-        ("an end without a number", vec![(Request::EndBatch { count: 0 }, None)], StatusCode::InvalidBatch, false),
+        (
+            "an end without a number",
+            vec![(Request::EndBatch { count: 0 }, None)],
+            StatusCode::InvalidBatch,
+            false,
+        ),
     ] {
         let mut world = World::new();
         let mut last = None;
@@ -156,7 +166,9 @@ fn an_end_without_an_answer_is_asked_about() {
         }
         let (events, before) = world.cut();
         let question = events.iter().find_map(|event| match event {
-            Event::Batch { outcome: BatchOutcome::Unanswered(Fate::Unknown(question)), .. } => question.clone(),
+            Event::Batch { outcome: BatchOutcome::Unanswered(Fate::Unknown(question)), .. } => {
+                question.clone()
+            }
             _ => None,
         });
         let question = question.expect("a question");

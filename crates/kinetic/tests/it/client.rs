@@ -36,10 +36,7 @@ fn asked() -> World {
     world.budget = 0;
     world.submit(Request::Noop);
     world.settle();
-    world.budget = usize::MAX;
-    let (mut other, _) = world.device.accept(false).unwrap();
-    std::mem::swap(&mut other, &mut world.connection);
-    other.closed(&mut world.device);
+    world.lose_requests();
     world
 }
 
@@ -57,7 +54,10 @@ fn the_device_speaks_first() {
     assert_eq!((client.event(), client.deadline()), (None, None));
 
     let mut client = Client::new(ClientSettings::new(Identity(1), KEY), now);
-    let busy = wire::Command { status: Some(Status::new(StatusCode::ServiceBusy, "").write()), ..Default::default() };
+    let busy = wire::Command {
+        status: Some(Status::new(StatusCode::ServiceBusy, "").write()),
+        ..Default::default()
+    };
     client.received(now, arrived(&seal(Sender::Device, &busy, Bytes::new()).unwrap()));
     assert!(matches!(client.event(), Some(Event::Ended(EndReason::NotGreeted(_)))));
 }
@@ -67,7 +67,8 @@ fn a_greeting_of_version_3() {
     // No power level, limits as −1.
     let now = base::Timestamp(0);
     let mut client = Client::new(ClientSettings::new(Identity(1), KEY), now);
-    let limits = wire::Limits { max_key_size: Some(4096), max_tag_size: Some(u32::MAX), ..Default::default() };
+    let limits =
+        wire::Limits { max_key_size: Some(4096), max_tag_size: Some(u32::MAX), ..Default::default() };
     let log = wire::GetLog { limits: Some(limits), ..Default::default() };
     let header = wire::Header { connection_id: Some(-5), ..Default::default() };
     let command = wire::Command {
@@ -78,7 +79,10 @@ fn a_greeting_of_version_3() {
     client.received(now, arrived(&seal(Sender::Device, &command, Bytes::new()).unwrap()));
     let Some(Event::Greeted(greeting)) = client.event() else { panic!() };
     assert_eq!(greeting.connection.0, -5);
-    assert_eq!((greeting.limits.key_bytes, greeting.limits.tag_bytes, greeting.limits.reads), (Some(4096), None, None));
+    assert_eq!(
+        (greeting.limits.key_bytes, greeting.limits.tag_bytes, greeting.limits.reads),
+        (Some(4096), None, None)
+    );
     client.submit(now, Request::Noop, Options::default()).unwrap();
     let frame = client.transmit(now).unwrap();
     let sealed = kinetic::Sealed::read(arrived(&frame).message).unwrap();
@@ -161,7 +165,9 @@ fn overdue_requests_have_an_outcome_and_keep_their_place() {
     assert_eq!(world.works.len(), 1, "its place at the device is still taken");
     world.is_slow = false;
     world.settle();
-    assert!(matches!(&world.events[0], Event::Late { ticket, response } if *ticket == sent && response.status.is_success()));
+    assert!(
+        matches!(&world.events[0], Event::Late { ticket, response } if *ticket == sent && response.status.is_success())
+    );
     assert!(world.answer(later).status.is_success());
     let response = world.call(question.request());
     assert_eq!(question.verdict(&response), Verdict::Applied);
@@ -265,9 +271,7 @@ fn logs_of_a_later_version() {
     world.budget = 0;
     world.submit(Request::GetLog { types: vec![LogType::Statistics], device: None });
     world.settle();
-    world.budget = usize::MAX;
-    let (mut other, _) = world.device.accept(false).unwrap();
-    std::mem::swap(&mut other, &mut world.connection);
+    world.lose_requests();
     let later = answer(1, |command| {
         header(command).message_type = Some(MessageType::GetLog.response_number());
         let statistics = vec![
@@ -348,4 +352,35 @@ fn the_end_comes_once_and_last() {
         .collect();
     assert_eq!(fates, ["unknown", "repeatable", "not sent", "ended"]);
     assert_eq!(world.client.pending(), 0);
+}
+
+#[test]
+fn the_last_word_of_a_device_is_the_reason() {
+    let complaint = || {
+        let status = Some(Status::new(StatusCode::InvalidRequest, "too many batches").write());
+        let command = wire::Command { status, ..wire::Command::default() };
+        seal(Sender::Device, &command, Bytes::new()).unwrap()
+    };
+    let mut world = asked();
+    world.inject(&complaint());
+    world.client.lost();
+    world.settle();
+    let Some(EndReason::Terminated(status)) = world.ended() else { panic!("{:?}", world.events) };
+    assert_eq!(status.text, "too many batches");
+    // Something else came after it: that was not the reason.
+    let mut world = asked();
+    world.inject(&complaint());
+    world.inject(&signed(&answer(1, |_| {})));
+    world.client.lost();
+    world.settle();
+    assert_eq!(world.ended(), Some(&EndReason::Lost));
+}
+
+#[test]
+fn a_device_that_does_not_know_the_identity_may_say_next_to_nothing() {
+    let mut world = asked();
+    // authType HMACAUTH and no more, as Seagate's simulator has it.
+    world.client.received(world.now, kinetic::Frame::new(Bytes::from_static(b"\x20\x01"), Bytes::new()));
+    world.settle();
+    assert!(matches!(world.ended(), Some(EndReason::KeyRefused(_))), "{:?}", world.ended());
 }

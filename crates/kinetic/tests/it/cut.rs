@@ -42,7 +42,8 @@ enum Known {
 }
 
 fn expected(drive: &Drive) {
-    let stands = |key: &str| drive.stands(key.as_bytes()).map(|(metadata, value)| (&metadata.version[..], &value[..]));
+    let stands =
+        |key: &str| drive.stands(key.as_bytes()).map(|(metadata, value)| (&metadata.version[..], &value[..]));
     assert_eq!(stands("a"), Some((&b"3"[..], &b"a3"[..])));
     assert_eq!(stands("b"), None);
     assert_eq!(stands("c"), Some((&b"2"[..], &b"c2"[..])));
@@ -213,7 +214,9 @@ fn a_write_that_is_done_late_is_not_done_twice() {
     let mut works = std::mem::take(&mut world.works);
     world.client.lost();
     world.settle();
-    let Event::Unanswered { fate: Fate::Unknown(Some(question)), .. } = world.events[0].clone() else { panic!() };
+    let Event::Unanswered { fate: Fate::Unknown(Some(question)), .. } = world.events[0].clone() else {
+        panic!()
+    };
     world.connection.closed(&mut world.device);
     let (old, before) = (world.connection, (world.device, world.drive));
     let mut world = World::connect(Making::default(), Some(before));

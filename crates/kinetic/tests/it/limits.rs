@@ -93,7 +93,11 @@ fn sizes() {
         ("tag", sized(1, 1, 30, 1), sized(1, 1, 31, 1)),
         ("value", sized(1, 1, 1, 40), sized(1, 1, 1, 41)),
         ("key that is asked for", keys(10), keys(11)),
-        ("keys of a range", Request::GetKeyRange(range("a", "z", 5)), Request::GetKeyRange(range("a", "z", 6))),
+        (
+            "keys of a range",
+            Request::GetKeyRange(range("a", "z", 5)),
+            Request::GetKeyRange(range("a", "z", 6)),
+        ),
         (
             "key of a range",
             Request::GetKeyRange(range("0123456789", "z", 5)),
@@ -131,7 +135,10 @@ fn whole_values() {
     let mut buffer = BytesMut::new();
     let mut give = |world: &mut World, sent: &kinetic::OutFrame| {
         buffer.extend_from_slice(&sent.to_vec());
-        match reader.next(&mut buffer).map_err(|error| world.connection.broken(&mut world.device, error, &mut Vec::new())) {
+        match reader
+            .next(&mut buffer)
+            .map_err(|error| world.connection.broken(&mut world.device, error, &mut Vec::new()))
+        {
             Ok(Progress::Frame(frame)) => world.deliver(frame),
             Ok(Progress::More(_)) => panic!("a whole frame"),
             Err(()) => {}
@@ -177,10 +184,8 @@ fn outstanding() {
         world.submit(put(&format!("k{number}"), "", "1", ""));
     }
     world.settle();
-    let (reads, writes): (Vec<_>, Vec<_>) = world
-        .works
-        .iter()
-        .partition(|work| matches!(work.operation, kinetic::server::Operation::Get { .. }));
+    let (reads, writes): (Vec<_>, Vec<_>) =
+        world.works.iter().partition(|work| matches!(work.operation, kinetic::server::Operation::Get { .. }));
     assert_eq!((reads.len(), writes.len()), (3, 2), "the client keeps within what the device states");
     world.is_slow = false;
     world.settle();
@@ -221,10 +226,8 @@ fn connections() {
     let (two, _) = device.accept(false).unwrap();
     assert_ne!(one.id(), two.id());
     let last_word = device.accept(false).unwrap_err();
-    let mut client = kinetic::Client::new(
-        kinetic::client::ClientSettings::new(Identity(1), KEY),
-        base::Timestamp(0),
-    );
+    let mut client =
+        kinetic::Client::new(kinetic::client::ClientSettings::new(Identity(1), KEY), base::Timestamp(0));
     client.received(base::Timestamp(0), arrived(&last_word));
     let Some(kinetic::client::Event::Ended(EndReason::Terminated(_))) = client.event() else { panic!() };
     one.closed(&mut device);

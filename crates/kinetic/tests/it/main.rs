@@ -4,6 +4,7 @@ mod access;
 mod batches;
 mod client;
 mod cut;
+mod golden;
 mod limits;
 mod messages;
 mod pins;

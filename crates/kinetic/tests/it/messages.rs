@@ -213,10 +213,7 @@ fn security() {
     assert_eq!(world.status(change.clone()), StatusCode::Success);
     assert_eq!(world.status(change), StatusCode::NotAuthorized, "the present PIN is another one now");
     let (old, new) = pin("", "5678");
-    assert_eq!(
-        world.status(Request::Security(SecurityChange::ErasePin { old, new })),
-        StatusCode::Success
-    );
+    assert_eq!(world.status(Request::Security(SecurityChange::ErasePin { old, new })), StatusCode::Success);
     assert_eq!(world.pin(PinOperation::Lock, "1234"), StatusCode::Success);
     assert_eq!(world.pin(PinOperation::Unlock, "1234"), StatusCode::Success);
 }

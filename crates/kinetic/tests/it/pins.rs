@@ -2,9 +2,7 @@
 
 use kinetic::client::{EndReason, Options, SubmitError};
 use kinetic::server::{Action, DeviceState, HMAC_FAILURES_MAX, PIN_COMMAND_BYTES_MAX};
-use kinetic::{
-    Change, ClusterVersion, PinOperation, Request, Secret, Sender, StatusCode, seal, wire,
-};
+use kinetic::{Change, ClusterVersion, PinOperation, Request, Secret, Sender, StatusCode, seal, wire};
 
 use crate::world::{Making, World, a_put, arrived, get, put};
 
@@ -42,7 +40,10 @@ fn erasing_makes_a_new_device() {
         assert_eq!(world.pin(PinOperation::Lock, "lock"), StatusCode::Success);
         assert_eq!(world.pin(operation, "erase"), StatusCode::Success, "a locked one, too");
         assert_eq!(world.drive.count(), 0);
-        assert_eq!((world.device.state(), world.drive.state()), (&DeviceState::factory(), &DeviceState::factory()));
+        assert_eq!(
+            (world.device.state(), world.drive.state()),
+            (&DeviceState::factory(), &DeviceState::factory())
+        );
         assert_eq!(world.status(get("a")), StatusCode::NotFound);
     }
 }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use bytes::{Bytes, BytesMut};
 use kinetic::client::{Event, Options};
 use kinetic::{
-    Acl, Algorithm, Change, ClusterVersion, Delete, FrameLimits, FrameReader, FrameValue, HEADER_BYTES,
-    Identity, KeyRange, LogType, Metadata, Peer, Permission, PinOperation, PowerLevel, Priority, Progress,
-    Push, PushOperation, Put, Request, Scope, Sealed, Secret, SecurityChange, Sender, StatusCode,
-    Synchronization, Treatment, Which, seal, wire,
+    Acl, Algorithm, Change, ClusterVersion, Delete, FrameLimits, FrameReader, FrameValue, Identity, KeyRange,
+    LogType, Metadata, Peer, Permission, PinOperation, PowerLevel, Priority, Progress, Push, PushOperation,
+    Put, Request, Scope, Sealed, Secret, SecurityChange, Sender, StatusCode, Synchronization, Treatment,
+    Which, seal, wire,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -76,8 +76,11 @@ fn acl() -> impl Strategy<Value = Acl> {
 
 fn push() -> impl Strategy<Value = Push> {
     let peer = || {
-        ("[a-z0-9.:]{1,20}", 1..=u16::MAX, any::<bool>())
-            .prop_map(|(host, port, is_tls)| Peer { host, port, is_tls })
+        ("[a-z0-9.:]{1,20}", 1..=u16::MAX, any::<bool>()).prop_map(|(host, port, is_tls)| Peer {
+            host,
+            port,
+            is_tls,
+        })
     };
     let operation = |then: BoxedStrategy<Option<Push>>| {
         (key(), proptest::option::of(key()), some_bytes(), any::<bool>(), then).prop_map(
@@ -102,8 +105,11 @@ fn request() -> impl Strategy<Value = Request> {
     let pins = || (some_bytes(), some_bytes()).prop_map(|(old, new)| (Secret::new(old), Secret::new(new)));
     let logs: Vec<LogType> = LogType::ALL.iter().copied().filter(|one| *one != LogType::Device).collect();
     prop_oneof![
-        (which, some_bytes(), any::<bool>())
-            .prop_map(|(which, key, metadata_only)| Request::Get { which, key, metadata_only }),
+        (which, some_bytes(), any::<bool>()).prop_map(|(which, key, metadata_only)| Request::Get {
+            which,
+            key,
+            metadata_only
+        }),
         some_bytes().prop_map(|key| Request::GetVersion { key }),
         put().prop_map(|put| Request::Change(Change::Put(put))),
         (key(), some_bytes(), any::<bool>(), select(Synchronization::ALL)).prop_map(

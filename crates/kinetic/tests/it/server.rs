@@ -86,17 +86,26 @@ fn nothing_is_played_again() {
     let frame = signed(&command(&one, 5, &put("a", "", "1", ""), None), KEY);
     assert_eq!(code(&send(&mut world, &mut one, frame.clone())[0]), StatusCode::Success);
     assert_eq!(code(&send(&mut world, &mut one, frame.clone())[0]), StatusCode::InvalidRequest);
-    for (sequence, expected) in
-        [(4, StatusCode::InvalidRequest), (5, StatusCode::InvalidRequest), (6, StatusCode::NotFound), (9, StatusCode::NotFound)]
-    {
+    for (sequence, expected) in [
+        (4, StatusCode::InvalidRequest),
+        (5, StatusCode::InvalidRequest),
+        (6, StatusCode::NotFound),
+        (9, StatusCode::NotFound),
+    ] {
         assert_eq!(raw_on(&mut world, &mut one, sequence, &get("x"), None), Some(expected), "{sequence}");
     }
     let (mut two, _) = world.device.accept(false).unwrap();
     let said = send(&mut world, &mut two, frame);
     assert_eq!(code(&said[0]), StatusCode::InvalidRequest, "of another connection");
     // What was refused has used its number up.
-    assert_eq!(raw_on(&mut world, &mut two, 7, &put("", "", "1", ""), None), Some(StatusCode::InvalidRequest));
-    assert_eq!(raw_on(&mut world, &mut two, 7, &put("b", "", "1", ""), None), Some(StatusCode::InvalidRequest));
+    assert_eq!(
+        raw_on(&mut world, &mut two, 7, &put("", "", "1", ""), None),
+        Some(StatusCode::InvalidRequest)
+    );
+    assert_eq!(
+        raw_on(&mut world, &mut two, 7, &put("b", "", "1", ""), None),
+        Some(StatusCode::InvalidRequest)
+    );
     assert_eq!(world.drive.count(), 1);
     // What nobody vouches for has not: else a stranger could bar the way.
     let forged = signed(&command(&two, 1000, &put("c", "", "1", ""), None), b"wrong");

@@ -280,6 +280,12 @@ impl World {
         })
     }
 
+    /// What is on the way to the device gets lost; what comes after passes.
+    pub fn lose_requests(&mut self) {
+        self.to_device.on_the_way.clear();
+        self.budget = usize::MAX;
+    }
+
     /// Bytes for the client that no device of ours sent.
     pub fn inject(&mut self, frame: &OutFrame) {
         self.to_client.on_the_way.extend(frame.to_vec());
