@@ -209,6 +209,7 @@ impl FrameReader {
         let mut frame = buffer.split_to(wanted).freeze();
         frame.advance(HEADER_BYTES);
         let message = frame.split_to(header.message as usize);
+        assert!(is_skipped == (frame.len() != header.value as usize), "a frame has the lengths it states");
         if is_skipped {
             let skipping = Skipping { message, length: header.value, left: header.value as usize };
             return Ok(self.skip(buffer, skipping));

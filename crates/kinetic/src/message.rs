@@ -118,6 +118,7 @@ pub fn seal(sender: Sender<'_>, command: &wire::Command, value: Bytes) -> Result
     let mut head = BytesMut::with_capacity(HEADER_BYTES + length);
     head.put_slice(&header.encode());
     message.encode(&mut head).map_err(|_| MessageError::TooLong(length))?;
+    assert_eq!(head.len(), HEADER_BYTES + length, "a message has the length that its frame states");
     Ok(OutFrame { head: head.freeze(), value })
 }
 

@@ -13,7 +13,7 @@ use crate::auth::Secret;
 use crate::code::PinOperation;
 use crate::entry::Change;
 use crate::frame::{FrameError, OutFrame};
-use crate::ids::{BatchNumber, ConnectionId, Sequence};
+use crate::ids::{BatchNumber, ClusterVersion, ConnectionId, Sequence};
 use crate::limits::{Bounds, Limits};
 use crate::message::{MessageError, Sender, seal};
 use crate::request::{Request, Treatment};
@@ -130,6 +130,11 @@ impl Client {
     #[must_use]
     pub fn strays(&self) -> u64 {
         self.strays
+    }
+
+    /// Belongs to another generation of the cluster from the next request on, as after a SETUP.
+    pub fn set_cluster_version(&mut self, version: ClusterVersion) {
+        self.settings.cluster_version = version;
     }
 
     /// Takes a request. Its outcome is an event with the ticket.
@@ -251,6 +256,7 @@ impl Client {
             self.give_up(ticket);
         }
         self.end_batches(now);
+        self.check_books();
         if self.overdue > 0 && self.overdue >= self.settings.overdue_max {
             self.end(EndReason::Unresponsive(self.overdue));
         }
@@ -283,6 +289,18 @@ impl Client {
         self.end(EndReason::Closed);
     }
 
+    /// What has to add up: every request waits or is under way, in one place, and those under way are
+    /// counted as the device counts them.
+    pub(super) fn check_books(&self) {
+        let waiting = self.reads.len() + self.writes.len();
+        let under_way = self.reads_under_way as usize + self.writes_under_way as usize;
+        assert_eq!(under_way, self.under_way.len(), "requests under way");
+        assert_eq!(waiting + under_way, self.tasks.len(), "requests");
+        assert_eq!(waiting + under_way, self.deadlines.len() + self.overdue as usize, "deadlines");
+        assert!(self.overdue as usize <= under_way, "only what is under way can be overdue");
+        assert!(self.state == State::Open || self.tasks.is_empty(), "requests without a connection");
+    }
+
     /// Gives every request and every batch its outcome. Later calls do nothing.
     pub(super) fn end(&mut self, reason: EndReason) {
         if self.state == State::Ended {
@@ -303,6 +321,7 @@ impl Client {
         self.deadlines.clear();
         (self.reads_under_way, self.writes_under_way, self.overdue) = (0, 0, 0);
         self.events.push_back(Event::Ended(reason));
+        self.check_books();
     }
 
     pub(super) fn greeted(&mut self, greeting: Greeting) {
@@ -322,10 +341,9 @@ impl Client {
             true => &mut self.reads_under_way,
             false => &mut self.writes_under_way,
         };
-        *under_way = under_way.saturating_sub(1);
-        if task.is_overdue {
-            self.overdue = self.overdue.saturating_sub(1);
-        }
+        assert!(*under_way > 0, "an answer to a request that was not under way");
+        *under_way -= 1;
+        self.overdue -= u32::from(task.is_overdue);
         Some((ticket, task))
     }
 
@@ -419,8 +437,10 @@ impl Client {
                     false => &mut self.writes_under_way,
                 };
                 *under_way += 1;
-                self.under_way.insert(sequence, ticket);
+                let before = self.under_way.insert(sequence, ticket);
+                assert!(before.is_none(), "two requests with one sequence");
                 self.tasks.insert(ticket, task);
+                self.check_books();
                 Some(frame)
             }
             Err(_) => {

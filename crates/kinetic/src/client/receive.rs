@@ -25,6 +25,7 @@ impl Client {
         }
         if self.state == State::Open {
             self.end_batches(now);
+            self.check_books();
         }
     }
 

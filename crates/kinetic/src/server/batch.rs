@@ -66,6 +66,7 @@ impl OpenBatches {
         (batch.bytes, batch.deletes) = (bytes, deletes);
         batch.sequences.push(sequence);
         batch.changes.push(change);
+        assert_eq!(batch.sequences.len(), batch.changes.len(), "a sequence for each change");
         Ok(())
     }
 

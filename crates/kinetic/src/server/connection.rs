@@ -139,6 +139,7 @@ impl Connection {
         if let Err(refusal) = self.take(device, now, frame, actions) {
             self.terminate(device, refusal, actions);
         }
+        self.check_books();
     }
 
     /// What came is no frame.
@@ -175,7 +176,8 @@ impl Connection {
         assert!(job.is_some(), "work is done that was not handed out");
         let Some(Job { asked, message_type, began, value_bytes, kind }) = job else { return };
         let under_way = if message_type.is_read() { &mut self.reads } else { &mut self.writes };
-        *under_way = under_way.saturating_sub(1);
+        *under_way -= 1;
+        self.check_books();
         let (status, reply) = conclude(device, kind, outcome);
         let sent_bytes = match &reply {
             Reply::Entry(entry) => entry.value.len() as u64,
@@ -183,6 +185,11 @@ impl Connection {
         };
         device.count(message_type, value_bytes + sent_bytes, now.since(began));
         self.reply(device, &asked, &status, &reply, actions);
+    }
+
+    /// What has to add up.
+    fn check_books(&self) {
+        assert_eq!(self.jobs.len(), self.reads as usize + self.writes as usize, "work that is counted");
     }
 
     fn take(

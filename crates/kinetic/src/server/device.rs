@@ -219,6 +219,7 @@ impl Device {
         let greeting = unsolicited(header, &status, Some(&log));
         self.connection_next = self.connection_next.wrapping_add(1);
         self.connections += 1;
+        assert!(self.connections <= self.bounds.connections, "more connections than there may be");
         Ok((Connection::new(id, is_tls), greeting))
     }
 
@@ -231,18 +232,21 @@ impl Device {
     }
 
     pub(super) fn disconnected(&mut self) {
-        self.connections = self.connections.saturating_sub(1);
+        assert!(self.connections > 0, "a connection ends that was not counted");
+        self.connections -= 1;
     }
 
     pub(super) fn open_batch(&mut self) -> bool {
         let has_room = self.batches < self.bounds.batches;
         self.batches += u32::from(has_room);
+        assert!(self.batches <= self.bounds.batches, "more batches than there may be");
         has_room
     }
 
     pub(super) fn close_batch(&mut self, lockings: u64) {
         if lockings == self.lockings {
-            self.batches = self.batches.saturating_sub(1);
+            assert!(self.batches > 0, "a batch ends that was not counted");
+            self.batches -= 1;
         }
     }
 
