@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use base::Timestamp;
 use bytes::{Bytes, BytesMut};
-use kinetic::client::{Client, ClientSettings, Event, Options};
+use kinetic::client::{BatchOutcome, Client, ClientSettings, Event, Options};
 use kinetic::{
     Algorithm, Change, ClusterVersion, Delete, FrameLimits, FrameReader, Identity, KeyRange, LogType,
     Metadata, Peer, PowerLevel, Progress, Push, PushOperation, Put, Request, Synchronization, Which,
@@ -97,9 +97,8 @@ impl Drive {
             }
         }
         let _ = if is_commit { self.client.commit(now, batch) } else { self.client.abort(now, batch) };
-        self.until(|event| {
-            matches!(event, Event::Batch { outcome, .. } if !matches!(outcome, kinetic::client::BatchOutcome::Open))
-        })
+        let is_over = |outcome: &BatchOutcome| *outcome != BatchOutcome::Open;
+        self.until(|event| matches!(event, Event::Batch { outcome, .. } if is_over(outcome)))
     }
 }
 

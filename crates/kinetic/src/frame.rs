@@ -27,7 +27,7 @@ pub const VALUE_BYTES_SKIPPED_MAX: u32 = 16 << 20;
 pub enum FrameError {
     /// What came is no frame.
     #[error(
-        "a frame begins with 0x46, and here stands {0:#04x}: the peer does not speak Kinetic, or lost its place"
+        "a frame begins with 0x46, here stands {0:#04x}: the peer does not speak Kinetic, or lost its place"
     )]
     Magic(u8),
     /// The message is too long.

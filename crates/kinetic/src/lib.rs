@@ -13,8 +13,9 @@
 //! Pure: no I/O, no clock, no threads, no random numbers. [`FrameReader`] takes frames from bytes, [`Client`]
 //! and [`server::Connection`] are the two ends of a connection, and whoever owns the socket carries bytes
 //! between it and them. Keys, versions and values are slices of the bytes that came: who keeps a small one
-//! for long copies it, or keeps the whole frame. What is sent and understood, and where devices differ, is written in
-//! `docs/reference/kinetic.md`.
+//! for long copies it, or keeps the whole frame.
+//!
+//! What is sent and understood, and where devices differ, is written in `docs/reference/kinetic.md`.
 
 mod access;
 mod auth;

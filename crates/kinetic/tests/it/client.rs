@@ -165,9 +165,8 @@ fn overdue_requests_have_an_outcome_and_keep_their_place() {
     assert_eq!(world.works.len(), 1, "its place at the device is still taken");
     world.is_slow = false;
     world.settle();
-    assert!(
-        matches!(&world.events[0], Event::Late { ticket, response } if *ticket == sent && response.status.is_success())
-    );
+    let Event::Late { ticket, response } = &world.events[0] else { panic!("{:?}", world.events) };
+    assert!(*ticket == sent && response.status.is_success());
     assert!(world.answer(later).status.is_success());
     let response = world.call(question.request());
     assert_eq!(question.verdict(&response), Verdict::Applied);

@@ -1,4 +1,5 @@
-//! Every limit, at it and one beyond: what our client takes, and what the device says to one that does not care.
+//! Every limit, at it and one beyond: what our client takes, and what the device says to one that does not
+//! care.
 
 use bytes::{Bytes, BytesMut};
 use kinetic::client::{BatchOutcome, EndReason, Options, SubmitError};
