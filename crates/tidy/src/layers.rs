@@ -83,8 +83,8 @@ const TOOLS: [&str; 1] = ["tidy"];
 
 /// Crates from elsewhere that only some of ours may depend on: HTTP, JSON, XML and the async runtime stay in
 /// the doors, one core knows protobuf, one driver the embedded engine, one the kernel's queues. The program
-/// runs the door's runtime and speaks JSON as a client. The mechanics read the data files of drives and media,
-/// planner and scenario what is asked of planner and twin.
+/// runs the door's runtime and speaks JSON as a client. The mechanics read the data files of drives and
+/// media, planner and scenario what is asked of planner and twin.
 const OUTSIDE: [(&str, &[&str]); 18] = [
     ("axum", &["door"]),
     ("heed", &["store"]),
