@@ -253,8 +253,9 @@ Failure File::read_again(Lanes::Held &lane, Tag tag, const std::string &body, ch
     }
     Failure failure = lane->reader->link->read(tag, body, into, room, got);
     if (!failure.link) return failure;
-    // Kist was started anew, or does not answer. The file that is open is the one that was opened, or none.
     lane->reader.reset();
+    if (failure.late) return failure;
+    // Kist was started anew. The file that is open is the one that was opened, or none.
     if (Failure opening = open_lane(lane)) return opening;
     failure = lane->reader->link->read(tag, body, into, room, got);
     if (failure.link) lane->reader.reset();

@@ -67,6 +67,7 @@ struct Failure {
     int error = 0;  // errno, positive; 0: none
     std::string why;
     bool link = false;  // the connection failed: nobody knows what Kist did
+    bool late = false;  // because nothing came in time: who asks again waits as long again
     explicit operator bool() const { return error != 0; }
 };
 
