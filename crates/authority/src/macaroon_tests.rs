@@ -15,8 +15,8 @@ use base::{
 };
 use catalogue::{DirectoryOwner, Entry, ItemState, PathRefusal, RequestRecord, RequestState};
 use identity::{
-    Caller, Capability, CertificateMapping, How, Issuer, MacaroonError, MacaroonRequest, Rights, XrootdEntity,
-    XrootdTrust,
+    Caller, Capability, CertificateMapping, How, Issuer, MacaroonError, MacaroonRequest, Rights,
+    XrootdEntity, XrootdTrust,
 };
 use journal::{AuditLine, Outcome};
 use threads::Mutex;

@@ -51,6 +51,9 @@ mod tests {
         for wrong in [r#"["a",3]"#, r#"["a"]"#, "[]", "null", "3", r#""a""#, r#"{"name":3}"#, "{}"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
-        assert!(serde_json::from_str::<Pair<'_>>(r#"["a",3]"#).is_ok(), "serde takes lists no more: not needed");
+        assert!(
+            serde_json::from_str::<Pair<'_>>(r#"["a",3]"#).is_ok(),
+            "serde takes lists no more: not needed"
+        );
     }
 }
