@@ -472,7 +472,15 @@ impl<'a> View<'a> {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn pins(&self, file: FileId) -> Result<Vec<(RequestId, Timestamp)>, ReadError> {
-        self.rows_within(Table::Pin, &key::file(file), None, usize::MAX, |mut parts, key, value| {
+        self.some_pins(file, usize::MAX)
+    }
+
+    /// The same of at most so many requests, the oldest ones.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn some_pins(&self, file: FileId, most: usize) -> Result<Vec<(RequestId, Timestamp)>, ReadError> {
+        self.rows_within(Table::Pin, &key::file(file), None, most, |mut parts, key, value| {
             parts.u64()?;
             Ok((RequestId(parts.u64()?), frame::open(Table::Pin, key, value)?))
         })

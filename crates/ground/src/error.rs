@@ -820,6 +820,9 @@ pub enum WhyNoLock {
     /// The caller has as many as one may have.
     #[error("{0} locks are the most that one caller may hold: give some back first")]
     OfCaller(usize),
+    /// There are as many as can be on one path.
+    #[error("{0} shared locks are the most that can be on one path")]
+    OfPath(usize),
     /// There are as many as can be.
     #[error("{0} locks are held by all callers, and no more can be: try again when some have ended")]
     OfAll(usize),

@@ -192,6 +192,14 @@ fn xrootd_settings(config: &Config, instance: &Instance) -> Outcome<Option<confi
     let file = instance.path(CONFIG_FILE);
     let wrong = |why| Failure::usage(format!("{}: {why}", file.display()));
     let settings = settings.transpose().map_err(wrong)?;
+    let group = settings.as_ref().and_then(|settings| settings.gid);
+    if let Some(group) = group.filter(|group| !may_give_to(*group)) {
+        let why = format!(
+            "[xrootd] group: this user is no member of group {group}, which is to get the socket: \
+                           make it one (usermod -aG), or leave the line out"
+        );
+        return Err(wrong(why));
+    }
     let above = settings.as_ref().and_then(|settings| settings.socket.parent());
     match above.filter(|above| !above.is_dir()) {
         None => Ok(settings),
@@ -200,6 +208,14 @@ fn xrootd_settings(config: &Config, instance: &Instance) -> Outcome<Option<confi
             Err(wrong(why))
         }
     }
+}
+
+/// Whether a file of ours can be given to this group.
+fn may_give_to(group: u32) -> bool {
+    let group = rustix::process::Gid::from_raw(group);
+    rustix::process::geteuid().is_root()
+        || rustix::process::getegid() == group
+        || rustix::process::getgroups().is_ok_and(|groups| groups.contains(&group))
 }
 
 fn serve(

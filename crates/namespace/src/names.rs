@@ -23,6 +23,8 @@ use ground::{
 pub const LIST_PAGE_MAX: usize = 10_000;
 /// A page of a listing ends with the line whose attributes make it this many bytes: each may have 64 KiB.
 pub const LIST_PAGE_BYTES: usize = 4 << 20;
+/// Most pins that are told of a file: somebody may have any number of requests for it.
+pub const PINS_TOLD_MAX: usize = 100;
 /// How often an operation on a path is tried again when the tree changes under it.
 pub const TREE_RETRIES_MAX: usize = 3;
 
@@ -521,7 +523,7 @@ pub fn file_stat(
         locality,
         copies,
         copies_wanted,
-        pins: view.pins(id)?,
+        pins: view.some_pins(id, PINS_TOLD_MAX)?,
     })
 }
 
