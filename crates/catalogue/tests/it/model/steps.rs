@@ -322,7 +322,10 @@ fn path_request(
 ) -> Option<Command> {
     let pin = |pick: u16| (pick % 3 > 0).then(|| Duration::from_secs(u64::from(pick % 5) * 20));
     Some(match kind {
-        0 => Command::OpenPathRequest { owner: "o".into(), pin: Duration::from_secs(30) },
+        0 => {
+            let owner = if picks[1] % 4 == 0 { "g" } else { "o" };
+            Command::OpenPathRequest { owner: owner.into(), pin: Duration::from_secs(30) }
+        }
         1 => {
             let refusals = [PathRefusal::NotFound, PathRefusal::NoData, PathRefusal::NotAllowed];
             let mut paths: Vec<_> = refusals
@@ -468,7 +471,11 @@ pub fn command(model: &Model, step: &Step) -> Command {
         kind @ 45..51 => request(model, kind - 45, picks),
         51 | 52 => Command::Evict { files: model.files.keys().copied().collect() },
         53 if picks[0] % 3 == 0 => Command::NoteUse { files: some_files(model, picks) },
-        53 if picks[0] % 3 == 1 => Work::OrderByUse.some(),
+        53 if picks[0] % 6 == 1 => Work::OrderByUse.some(),
+        53 if picks[0] % 6 == 4 => {
+            let most = if picks[1] % 4 == 0 { 400 } else { 1 + u32::from(picks[1] % 3) };
+            Command::DoSome { work: Work::CountPaths, most }
+        }
         53 => Command::Evict { files: some_files(model, picks) },
         54 | 55 => recall(model, picks),
         56 => match picks[0] % 2 {
@@ -490,6 +497,9 @@ pub fn command(model: &Model, step: &Step) -> Command {
         }
         60 => Command::TrimChanges { through: model.changes.saturating_sub(u64::from(picks[0] % 40)) },
         _ => match picks[0] % 5 {
+            4 if picks[2] % 3 == 0 && model.requests.values().any(|request| request.paths.is_some()) => {
+                Command::AdoptRule { rule: Rule::PathsCounted }
+            }
             4 => Command::AdoptRule { rule: Rule::ALL[usize::from(picks[1]) % Rule::ALL.len()] },
             0 => Command::OpenEpoch,
             1 => Command::DefineTapePool { name: ["p1", "p2", "p3"][usize::from(picks[1]) % 3].into() },
