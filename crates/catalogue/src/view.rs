@@ -560,8 +560,8 @@ impl<'a> View<'a> {
         Ok(self.get(Table::OpenRequests, &key::open_requests(owner))?.unwrap_or(0))
     }
 
-    /// How many bytes the paths have that all requests of an owner keep, as far as they were counted: all of
-    /// them, unless there is [`View::has_uncounted_paths`].
+    /// How many bytes the paths have that all requests of an owner keep, as far as they are counted by now
+    /// (see [`View::has_uncounted_paths`]).
     ///
     /// # Errors
     /// If the catalogue cannot be read.

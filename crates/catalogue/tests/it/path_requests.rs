@@ -327,3 +327,89 @@ fn a_check_counts_the_bytes_of_paths_anew() {
     without_rule.delete(Table::Rule, &[8]).unwrap();
     assert_eq!(wrong(&without_rule).len(), 1, "what is not to be counted is");
 }
+
+/// Paths that a history of changes left: request, number, owner and bytes of each.
+type Kept = Vec<(RequestId, u32, &'static str, u64)>;
+
+/// Random histories of what adds, counts and removes paths, beside a list of all paths.
+#[test]
+fn bytes_of_paths_agree_with_a_list_of_them() {
+    const OWNERS: [&str; 2] = ["anna", "bert"];
+    let (mut counted_late, mut most_kept) = (0, 0);
+    for seed in 1..=20_u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |most: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % most
+        };
+        let mut bench = Bench::new();
+        let (mut open_ones, mut ended) = (Vec::new(), Vec::new());
+        let (mut kept, mut holds, mut behind) = (Kept::new(), false, None);
+        for _ in 0..150 {
+            let open_at = (!open_ones.is_empty()).then(|| below(open_ones.len() as u64) as usize);
+            match (below(12), open_at) {
+                (0..2, _) => {
+                    let owner = OWNERS[below(2) as usize];
+                    open_ones.push((open(&mut bench, owner).unwrap(), owner, 0));
+                }
+                (2..6, Some(at)) => {
+                    let (request, owner, next) = &mut open_ones[at];
+                    let paths: Vec<_> = (0..below(5)).map(|_| "/".repeat(below(300) as usize)).collect();
+                    for path in &paths {
+                        kept.push((*request, *next, *owner, path.len() as u64));
+                        *next += 1;
+                    }
+                    let paths = paths.into_iter().map(|path| AskedPath { path, ..refused(0) }).collect();
+                    bench.ok(Command::AddPaths { request: *request, paths });
+                }
+                (6, Some(at)) => {
+                    let (request, _, paths) = open_ones.swap_remove(at);
+                    bench.ok(Command::CancelRequest { request });
+                    ended.push((request, paths));
+                }
+                (7..9, _) if !ended.is_empty() => {
+                    let at = below(ended.len() as u64) as usize;
+                    let ((request, left), most) = (&mut ended[at], 1 + below(6) as u32);
+                    let some = Command::DoSome { work: Work::ForgetRequest(*request), most };
+                    *left = left.saturating_sub(most);
+                    kept.retain(|(of, number, _, _)| of != request || number < left);
+                    if bench.ok(some) == Outcome::More(false) {
+                        assert_eq!(ended.swap_remove(at).1, 0);
+                    }
+                }
+                (9, _) if below(4) == 0 => {
+                    bench.ok(Command::AdoptRule { rule: Rule::PathsCounted });
+                    if !holds && !kept.is_empty() {
+                        behind = Some((RequestId(0), 0));
+                    }
+                    holds = true;
+                }
+                (10, _) => {
+                    let most = 1 + below(4) as u32;
+                    bench.ok(Command::DoSome { work: Work::CountPaths, most });
+                    if let Some(from) = behind {
+                        kept.sort_unstable();
+                        let places = kept.iter().map(|(request, number, _, _)| (*request, *number));
+                        let last = places.filter(|place| *place >= from).nth(most as usize - 1);
+                        behind = last.map(|(request, number)| (request, number + 1));
+                        counted_late += 1;
+                    }
+                }
+                _ => continue,
+            }
+            for owner in OWNERS {
+                let is_counted =
+                    |request, number| holds && behind.is_none_or(|from| (request, number) < from);
+                let of_owner =
+                    kept.iter().filter(|(id, number, of, _)| *of == owner && is_counted(*id, *number));
+                let bytes: u64 = of_owner.map(|(_, _, _, bytes)| bytes).sum();
+                assert_eq!(bench.view().path_bytes(owner).unwrap(), bytes, "seed {seed}, {owner}");
+                most_kept = most_kept.max(bytes);
+            }
+            assert_eq!(bench.view().has_uncounted_paths().unwrap(), behind.is_some(), "seed {seed}");
+        }
+    }
+    assert!(counted_late > 40 && most_kept > 2_000, "{counted_late} {most_kept}: the histories do little");
+}
