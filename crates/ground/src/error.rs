@@ -232,8 +232,8 @@ pub enum ArchiveError {
     },
     /// Requests of a caller keep as many bytes of paths as those of one may.
     #[error(
-        "the requests of this caller keep paths of {limit} bytes, which is the most: delete some, or give back \
-         what they hold (release), after which the oldest go by themselves; or wait until pins run out"
+        "the requests of this caller keep paths of {limit} bytes, which is the most: delete some, or give \
+         back what they hold (release), after which the oldest go by themselves; or wait until pins run out"
     )]
     TooManyPathBytes {
         /// The most.

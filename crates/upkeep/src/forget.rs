@@ -25,7 +25,8 @@ pub(crate) struct Round {
     before: Option<RequestId>,
     /// How many were passed in this round.
     newer: u64,
-    /// How many paths of ended requests of each owner were passed in this round, of those that hold files too.
+    /// How many paths of ended requests of each owner were passed in this round, also of those that hold
+    /// files.
     paths: BTreeMap<String, u64>,
     /// How many the last round passed.
     length: u64,
