@@ -29,7 +29,7 @@ def dav(place, path):
     return place.server.webdav.replace("http://", "dav://") + path
 
 
-def tape(place, method, path, body=None, code=200):
+def tape(place, method, path, body=None, code=200, key=None):
     """One call of the API with curl; gives what it answers."""
     sent = ("-H", "Content-Type: application/json", "-d", json.dumps(body)) if body is not None else ()
     ran = place.run(
@@ -38,7 +38,7 @@ def tape(place, method, path, body=None, code=200):
         "-X",
         method,
         "-H",
-        f"Authorization: Bearer {place.server.key}",
+        f"Authorization: Bearer {key or place.server.key}",
         *sent,
         "-w",
         "\n%{http_code}",
@@ -144,6 +144,11 @@ def test_curl_for_what_gfal_does_not_do(place):
     tape(place, "DELETE", f"/v1/stage/{stage}")
     tape(place, "GET", f"/v1/stage/{stage}", code=404)
     tape(place, "POST", "/v1/release/gfal2-placeholder-id", {"paths": paths})
+    # A list in place of an object, and somebody who may stage nothing, not even what is no path.
+    tape(place, "POST", "/v1/stage", {"files": [[paths[0], None, None]]}, 400)
+    nobody = json.loads(place.kist("key", "create", "stages-nothing", "--json").exits().out)["secret"]
+    for path in (paths[0], "/none", "no path"):
+        tape(place, "POST", "/v1/stage", {"files": [{"path": path}]}, 403, key=nobody)
 
 
 @needs("kist")

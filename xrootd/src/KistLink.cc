@@ -163,6 +163,7 @@ Failure Link::broken(const char *what, int error) {
     failure.why =
         std::string(what) + ": " + (error == EAGAIN ? "Kist does not answer in time" : strerror(error));
     failure.link = true;
+    failure.late = error == EAGAIN;
     return failure;
 }
 
@@ -397,7 +398,7 @@ Failure call(Tag tag, const std::string &body, std::string &answer, bool again) 
         if (!link) return failure;
         failure = link->ask(tag, body, answer);
         Link::put_back(std::move(link));
-        if (!failure.link || !again || attempt > 0) return failure;
+        if (!failure.link || failure.late || !again || attempt > 0) return failure;
     }
 }
 

@@ -67,6 +67,7 @@ struct Failure {
     int error = 0;  // errno, positive; 0: none
     std::string why;
     bool link = false;  // the connection failed: nobody knows what Kist did
+    bool late = false;  // because nothing came in time: who asks again waits as long again
     explicit operator bool() const { return error != 0; }
 };
 
@@ -136,7 +137,7 @@ struct Settings {
     std::string socket;
     std::string tpc_directory;
     int finish_seconds = 600;  // the longest wait until a new file is durable
-    int answer_seconds = 60;   // the longest wait for an answer, or until Kist takes what is sent
+    int answer_seconds = 30;   // the longest wait for an answer, or until Kist takes what is sent
     int connect_seconds = 20;  // the longest wait for Kist to listen again
 };
 Settings &settings();

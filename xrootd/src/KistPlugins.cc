@@ -68,19 +68,24 @@ public:
         KIST_END
     }
 
-    // Where that program is to write to.
+    // Where that program is to write to. Nothing else stands in a file system of this host: whoever asks
+    // for the place of a path would use that of a file that has nothing to do with Kist (extended attributes).
     const char *Lfn2Pfn(const char *path, char *buffer, int room, int &rc) override {
-        rc = 0;
         Pending &mine = pending();
-        if (mine.kind != Pending::WRITE || mine.fifo.empty() || mine.path != path) return path;
+        if (mine.kind != Pending::WRITE || mine.fifo.empty() || mine.path != path) {
+            rc = -ENOTSUP;
+            return nullptr;
+        }
         if (mine.fifo.size() >= static_cast<size_t>(room)) {
             rc = -ENAMETOOLONG;
             return nullptr;
         }
+        rc = 0;
         return strcpy(buffer, mine.fifo.c_str());
     }
     int Lfn2Pfn(const char *path, char *buffer, int room) override {
-        return XrdOss::Lfn2Pfn(path, buffer, room);
+        int error;
+        return Lfn2Pfn(path, buffer, room, error) ? 0 : error;
     }
 
     int Mkdir(const char *path, mode_t mode, int parents, XrdOucEnv *env) override {

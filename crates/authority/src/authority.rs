@@ -276,7 +276,7 @@ impl Authority {
     }
 
     /// Whom an XRootD server in front of us stands for that has authenticated them. Where they have shown a
-    /// token, it alone says who they are, and it is verified here.
+    /// token, it alone says who they are, and it is verified here; where they are, `peer`, XRootD says.
     ///
     /// # Errors
     /// If the token is not valid now, or what a trusted protocol says makes nobody.
@@ -285,10 +285,10 @@ impl Authority {
         entity: &XrootdEntity,
         token: Option<&str>,
         trust: &XrootdTrust,
+        peer: Option<SocketAddr>,
     ) -> Result<Arc<Caller>, Denied> {
         if let Some(token) = token {
-            // The address of the client is XRootD's word alone: what is bound to one does not come in here.
-            return self.bearer(token, None);
+            return self.bearer(token, peer);
         }
         let caller = xrootd_caller(entity, trust, &self.identities().certificates);
         caller.map(Arc::new).map_err(|refusal| Denied::Invalid(refusal.to_string()))

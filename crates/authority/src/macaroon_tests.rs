@@ -14,7 +14,10 @@ use base::{
     ArchivePath, Blake3, ByteCount, Clock, DirId, Duration, FileId, ManualClock, RequestId, Timestamp,
 };
 use catalogue::{DirectoryOwner, Entry, ItemState, PathRefusal, RequestRecord, RequestState};
-use identity::{Caller, Capability, CertificateMapping, How, Issuer, MacaroonError, MacaroonRequest, Rights};
+use identity::{
+    Caller, Capability, CertificateMapping, How, Issuer, MacaroonError, MacaroonRequest, Rights,
+    XrootdEntity, XrootdTrust,
+};
 use journal::{AuditLine, Outcome};
 use threads::Mutex;
 
@@ -96,6 +99,13 @@ fn a_macaroon_ends_with_the_key_by_which_it_was_asked_for() {
     );
     assert!(world.authority.bearer(&text, None).is_err(), "from an address that is not known");
     assert!(world.authority.bearer(&text, Some("192.168.0.1:9".parse().unwrap())).is_err());
+    // Where an XRootD server sees a client, that counts.
+    let by_xrootd = |from: Option<SocketAddr>| {
+        let (entity, trust) = (XrootdEntity::default(), XrootdTrust::default());
+        world.authority.xrootd(&entity, Some(&text), &trust, from).is_ok()
+    };
+    assert!(by_xrootd(peer()));
+    assert!(!by_xrootd(Some("192.168.0.1:9".parse().unwrap())) && !by_xrootd(None));
     for change in [|text: &str| text[..text.len() - 1].to_owned(), |text: &str| text.replace('M', "N")] {
         assert!(!world.is_good(&change(&text)));
     }

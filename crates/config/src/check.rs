@@ -579,6 +579,7 @@ mod tests {
             Template { demo: true, ..Template::default() },
             Template { timing, ..Template::default() },
             Template { s3_listen: Some("127.0.0.1:7421".to_owned()), ..Template::default() },
+            Template { webdav_listen: Some("127.0.0.1:7422".to_owned()), ..Template::default() },
         ];
         for template in [Template::default()].into_iter().chain(changes) {
             let file = tempfile::NamedTempFile::new().unwrap();
@@ -588,6 +589,26 @@ mod tests {
             fs::write(file.path(), toml::to_string(&config).unwrap()).unwrap();
             load(file.path()).unwrap();
         }
+    }
+
+    /// Whoever takes the signs away from what `init --webdav-listen` writes has a configuration.
+    #[test]
+    fn what_the_template_shows_of_grid_doors_can_be_taken() {
+        let webdav_listen = Some("127.0.0.1:7422".to_owned());
+        let text = write(&Template { webdav_listen, ..Template::default() });
+        let (above, grid) = text.split_once("# What a site of the grid sets").unwrap();
+        let is_setting = |line: &&str| {
+            line.starts_with('[') || line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '))
+        };
+        let settings: Vec<&str> =
+            grid.lines().filter_map(|line| line.strip_prefix("# ")).filter(is_setting).collect();
+        assert_eq!(settings.len(), 12, "{settings:?}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), format!("{above}\n{}\n", settings.join("\n"))).unwrap();
+        let config = load(file.path()).unwrap();
+        assert!(config.xrootd.is_some());
+        assert_eq!(config.third_party_copy.allow.len(), 2);
+        assert_eq!(config.tape_rest.activities.len(), 1);
     }
 
     #[test]

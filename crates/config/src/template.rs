@@ -112,6 +112,9 @@ pub fn write(template: &Template) -> String {
     if template.s3_listen.is_some() {
         text.push_str(&glacier_part(&values));
     }
+    if template.webdav_listen.is_some() {
+        text.push_str(GRID_PART);
+    }
     text
 }
 
@@ -344,6 +347,32 @@ fn classes_part(values: &Values) -> String {
     }
     text
 }
+
+/// What a site of the grid sets beside addresses. A `# ` before a key, and text else.
+const GRID_PART: &str = r#"
+# What a site of the grid sets beside `webdav_listen`; all of it has a meaning without these lines too.
+# Third-party copies (docs/reference/webdav.md): authorities of other servers' certificates (without it those
+# of the system), and which private networks and hosts may be reached: none without it.
+# [third_party_copy]
+# authorities = ["/etc/grid-security/certificates"]
+# allow = ["10.0.0.0/8", "*.example.org"]
+
+# The Tape REST API (docs/reference/tape-rest.md): the name that clients address metadata to, for how long
+# staged files are pinned if they say nothing, and at most, and priorities (0 to 9) of their activities.
+# [tape_rest]
+# sitename = "kist"
+# lifetime = "1d"
+# lifetime_max = "30d"
+# activities = { "T0 Export" = 7 }
+
+# A stock XRootD server with Kist's plugins, beside this server (docs/reference/xrootd.md): a socket in a
+# directory that its user gets to, and that user. `kist xrootd config` writes its configuration. Only with this
+# table is there a socket for it.
+# [xrootd]
+# socket = "/run/kist/xrootd.sock"
+# user = "xrootd"
+# group = "xrootd"
+"#;
 
 fn glacier_part(values: &Values) -> String {
     let Values { pack, large, pack_age, .. } = values;

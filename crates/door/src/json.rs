@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer};
 use transfer::Place;
 
 use crate::shared::Shared;
-use entrance::Call;
 use entrance::percent::bad_path;
+use entrance::{Call, Object};
 use entrance::{Kind, Refusal};
 
 /// A JSON body not yet parsed, with its share of the memory for large ones.
@@ -82,7 +82,9 @@ impl JsonBody {
     /// The value; an empty body is `{}`.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         let bytes = if self.bytes.is_empty() { b"{}" } else { self.bytes.as_slice() };
-        serde_json::from_slice(bytes).map_err(|error| Refusal::bad(format!("the JSON body: {error}")))
+        let Object(value) =
+            serde_json::from_slice(bytes).map_err(|error| Refusal::bad(format!("the JSON body: {error}")))?;
+        Ok(value)
     }
 }
 

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use archive::SubmittedPath;
 use base::PATH_BYTES_MAX;
 use catalogue::{PRIORITY_USUAL, REQUEST_PATHS_MAX};
-use entrance::{Kind, Refusal};
+use entrance::{Kind, Object, Refusal};
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -30,7 +30,7 @@ pub(crate) struct Stage {
 /// # Errors
 /// 400 for what is no such thing, 413 for more files than a request takes.
 pub(crate) fn stage(body: &[u8], settings: &TapeRestSettings) -> Result<Stage, Refusal> {
-    let input: StageInput<'_> = read(body, settings)?;
+    let Object(input): Object<StageInput<'_>> = read(body, settings)?;
     if input.files.count == 0 {
         return Err(Refusal::bad("the list 'files' is empty: name at least one file"));
     }
@@ -43,7 +43,7 @@ pub(crate) fn stage(body: &[u8], settings: &TapeRestSettings) -> Result<Stage, R
     }
     let mut priority = None;
     let mut paths = Vec::with_capacity(input.files.items.len());
-    for file in input.files.items {
+    for Object(file) in input.files.items {
         let pin = match file.disk_lifetime {
             None => None,
             Some(text) => Some(parse(&text).ok_or_else(|| {
@@ -68,7 +68,7 @@ pub(crate) fn paths(
     body: &[u8],
     settings: &TapeRestSettings,
 ) -> Result<(Vec<SubmittedPath>, usize), Refusal> {
-    let input: PathsInput<'_> = read(body, settings)?;
+    let Object(input): Object<PathsInput<'_>> = read(body, settings)?;
     let count = input.paths.count;
     let paths = input.paths.items.into_iter().take(REQUEST_PATHS_MAX as usize);
     let paths = paths.map(|Text(text)| Ok(SubmittedPath::new(path(text)?, None)));
@@ -118,7 +118,7 @@ pub(crate) fn nesting(body: &[u8]) -> usize {
 #[derive(Deserialize)]
 struct StageInput<'a> {
     #[serde(borrow)]
-    files: List<FileInput<'a>>,
+    files: List<Object<FileInput<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -222,6 +222,8 @@ mod tests {
             r#"{"files":["/a"]}"#,
             r#"{"files":[null]}"#,
             r#"{"files":[{}]}"#,
+            r#"{"files":[["/a",null,null]]}"#,
+            r#"[[{"path":"/a"}]]"#,
             r#"{"files":[{"path":7}]}"#,
             r#"{"files":[{"path":null}]}"#,
             r#"{"files":[{"path":["/a"]}]}"#,

@@ -108,6 +108,7 @@ const OUTSIDE: [(&str, &[&str]); 18] = [
             "webdav",
             "tape-rest",
             "xrootd",
+            "entrance",
             "kist",
             "mechanics",
             "scsi",

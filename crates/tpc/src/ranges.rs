@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
 use base::ByteCount;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_RANGE, IF_MATCH, RANGE};
 use http::{HeaderMap, HeaderValue, Method};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -23,6 +23,9 @@ use crate::pull::{check_coding, strong_etag};
 use crate::settings::Limits;
 use crate::target::Target;
 
+/// Shorter pieces of a range wait for more of it: each takes memory of its own beside its bytes, which a
+/// source that sends one byte at a time would have us multiply.
+const PIECE_BYTES_MIN: usize = 64 << 10;
 /// Shorter ranges are not worth a connection.
 const RANGE_BYTES_MIN: u64 = 1 << 20;
 
@@ -213,12 +216,38 @@ impl Fetch {
         self.of.check(&answer, start)?;
         let Answer { response, line, .. } = answer;
         let mut body = Rated::new(response.into_body(), line, timeouts.lowest, Some(bytes));
+        let mut gathered = Gathered::default();
         while let Some(piece) = std::future::poll_fn(|cx| body.poll_bytes(cx)).await {
-            if to.send(Ok(piece?)).is_err() {
-                break;
+            if let Some(piece) = gathered.add(piece?)
+                && to.send(Ok(piece)).is_err()
+            {
+                return Ok(());
             }
         }
+        if let Some(rest) = gathered.take() {
+            // Nobody may listen any more.
+            let _ = to.send(Ok(rest));
+        }
         Ok(())
+    }
+}
+
+/// Short pieces, put together.
+#[derive(Default)]
+struct Gathered(BytesMut);
+
+impl Gathered {
+    /// Takes a piece; gives one that is long enough to be handed on.
+    fn add(&mut self, piece: Bytes) -> Option<Bytes> {
+        if self.0.is_empty() && piece.len() >= PIECE_BYTES_MIN {
+            return Some(piece);
+        }
+        self.0.extend_from_slice(&piece);
+        if self.0.len() >= PIECE_BYTES_MIN { self.take() } else { None }
+    }
+
+    fn take(&mut self) -> Option<Bytes> {
+        (!self.0.is_empty()).then(|| std::mem::take(&mut self.0).freeze())
     }
 }
 
@@ -230,6 +259,22 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_RANGE, HeaderValue::from_str(value).unwrap());
         content_range(&headers)
+    }
+
+    #[test]
+    fn short_pieces_are_put_together_and_long_ones_handed_on() {
+        let mut gathered = Gathered::default();
+        let long = Bytes::from(vec![7; PIECE_BYTES_MIN]);
+        assert_eq!(gathered.add(long.clone()), Some(long.clone()));
+        let mut handed = Vec::new();
+        for byte in 0..PIECE_BYTES_MIN + 3 {
+            handed.extend(gathered.add(Bytes::from(vec![u8::try_from(byte & 0xff).unwrap()])));
+        }
+        assert_eq!(handed.iter().map(Bytes::len).collect::<Vec<_>>(), [PIECE_BYTES_MIN]);
+        // In order, also with a long one behind short ones.
+        let rest = gathered.add(long).unwrap();
+        assert_eq!((rest.len(), rest.get(..4)), (PIECE_BYTES_MIN + 3, Some(&[0, 1, 2, 7][..])));
+        assert_eq!(gathered.take(), None);
     }
 
     #[test]

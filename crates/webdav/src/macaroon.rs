@@ -2,7 +2,7 @@
 
 use base::Duration;
 use entrance::iso_duration;
-use entrance::{Kind, Refusal};
+use entrance::{Kind, Object, Refusal};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use identity::MacaroonRequest;
@@ -46,8 +46,8 @@ pub(crate) async fn post(asked: &Asked, body: RequestBody) -> Answer {
         return Err(Refusal::new(Kind::MediaType, format!("POST takes a body of the type {REQUEST}")).into());
     }
     let body = small_body(asked, body).await?;
-    let request: Request = if body.is_empty() {
-        Request::default()
+    let Object(request) = if body.is_empty() {
+        Object(Request::default())
     } else {
         serde_json::from_slice(&body)
             .map_err(|error| Refusal::bad(format!("the body cannot be read: {error}")))?

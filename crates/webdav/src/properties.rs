@@ -7,7 +7,7 @@ use base::{Adler32, ArchivePath, Blake3, Duration, Timestamp};
 use entrance::headers::http_date;
 
 use crate::address::href;
-use crate::xml::{DAV, QName, escape, escaped};
+use crate::xml::{DAV, QName, escape, escaped, inner_of};
 
 /// The namespace of what Kist tells beside WebDAV's own.
 pub(crate) const KIST: &str = "urn:kist";
@@ -198,7 +198,8 @@ fn dead_of(xattr: &str) -> Option<QName> {
         Some(rest) => rest.rsplit_once('}')?,
         None => ("", rest),
     };
-    Some(QName { namespace: namespace.to_owned(), name: name.to_owned() })
+    let name = QName { namespace: namespace.to_owned(), name: name.to_owned() };
+    (name.can_be_written() && !is_live(&name)).then_some(name)
 }
 
 /// The value of a dead property as an attribute has it: the language, a NUL, XML.
@@ -262,10 +263,7 @@ pub(crate) fn write(out: &mut String, resource: &Resource, wanted: &Wanted) {
                     write_property(&mut found, &qualified(namespace, name), None, &value);
                 }
             }
-            for (name, value) in dead(resource) {
-                let (language, inner) = value.split_once('\0').unwrap_or(("", &value));
-                write_property(&mut found, &name, Some(language), inner);
-            }
+            dead(resource).for_each(|(name, value)| write_dead(&mut found, &name, value));
             for name in more {
                 write_one(&mut found, &mut missing, resource, name);
             }
@@ -300,18 +298,20 @@ fn write_one(found: &mut String, missing: &mut String, resource: &Resource, name
     }
     let xattr = xattr_of(name);
     match resource.xattrs.iter().find(|(known, _)| *known == xattr) {
-        Some((_, value)) => {
-            let value = String::from_utf8_lossy(value);
-            let (language, inner) = value.split_once('\0').unwrap_or(("", &value));
-            write_property(found, name, Some(language), inner);
-        }
+        Some((_, value)) => write_dead(found, name, value),
         None => write_property(missing, name, None, ""),
     }
 }
 
-fn dead(resource: &Resource) -> impl Iterator<Item = (QName, String)> {
-    let all = resource.xattrs.iter();
-    all.filter_map(|(name, value)| Some((dead_of(name)?, String::from_utf8_lossy(value).into_owned())))
+/// Dead properties, and their values as attributes have them.
+fn dead(resource: &Resource) -> impl Iterator<Item = (QName, &[u8])> {
+    resource.xattrs.iter().filter_map(|(name, value)| Some((dead_of(name)?, value.as_slice())))
+}
+
+fn write_dead(out: &mut String, name: &QName, value: &[u8]) {
+    let value = String::from_utf8_lossy(value);
+    let (language, inner) = value.split_once('\0').unwrap_or(("", &value));
+    write_property(out, name, Some(language), &inner_of(inner));
 }
 
 fn qualified(namespace: &str, name: &str) -> QName {
@@ -328,7 +328,9 @@ mod tests {
             let name = qualified(namespace, name);
             assert_eq!(dead_of(&xattr_of(&name)), Some(name));
         }
-        assert_eq!(dead_of("user.meta.x"), None);
+        for other in ["user.meta.x", "user.dav.a&b", "user.dav.", "user.dav.{DAV:}getetag", "user.dav.{x}"] {
+            assert_eq!(dead_of(other), None, "{other}");
+        }
     }
 
     #[test]

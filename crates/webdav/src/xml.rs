@@ -10,6 +10,8 @@ pub(crate) const XML_TYPE: &str = "application/xml; charset=utf-8";
 pub(crate) const DAV: &str = "DAV:";
 /// The namespace of the attribute `xml:lang`.
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
+/// The namespace of declarations of namespaces.
+const DECLARATIONS: &str = "http://www.w3.org/2000/xmlns/";
 
 /// The deepest nesting that is read.
 const DEPTH_MAX: usize = 32;
@@ -57,6 +59,12 @@ impl QName {
     #[cfg(test)]
     pub(crate) fn dav(name: &str) -> QName {
         QName { namespace: DAV.to_owned(), name: name.to_owned() }
+    }
+
+    /// Whether an element may have it without a prefix, where its namespace is declared as the one of names
+    /// that have none.
+    pub(crate) fn can_be_written(&self) -> bool {
+        is_name(&self.name) && self.namespace != XML && self.namespace != DECLARATIONS
     }
 
     /// Whether it is this name of WebDAV's own.
@@ -176,6 +184,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Element, XmlError> {
                 }
                 let namespace = named(&namespace)?;
                 let name = QName { namespace, name: kept(start.local_name().as_ref())? };
+                if !name.can_be_written() {
+                    return Err(XmlError::Syntax);
+                }
                 let outer = open.last().and_then(|outer| outer.language.clone());
                 let language = language(&start, &reader)?.or(outer);
                 open.push(Element { name, language, children: Vec::new() });
@@ -241,6 +252,32 @@ fn named(namespace: &ResolveResult<'_>) -> Result<String, XmlError> {
     }
 }
 
+/// Whether a text may stand as the name of an element, without a prefix. The reader takes any letters, and
+/// what is written again would be no XML.
+fn is_name(text: &str) -> bool {
+    let begins = |c: char| {
+        matches!(c, 'A'..='Z' | '_' | 'a'..='z' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}'
+            | '\u{f8}'..='\u{2ff}' | '\u{370}'..='\u{37d}' | '\u{37f}'..='\u{1fff}' | '\u{200c}'..='\u{200d}'
+            | '\u{2070}'..='\u{218f}' | '\u{2c00}'..='\u{2fef}' | '\u{3001}'..='\u{d7ff}'
+            | '\u{f900}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fffd}' | '\u{10000}'..='\u{effff}')
+    };
+    let goes_on = |c: char| {
+        begins(c)
+            || matches!(c, '-' | '.' | '0'..='9' | '\u{b7}' | '\u{300}'..='\u{36f}' | '\u{203f}'..='\u{2040}')
+    };
+    let mut letters = text.chars();
+    letters.next().is_some_and(begins) && letters.all(goes_on)
+}
+
+/// XML that stands in an attribute, as it may stand in an answer. Other doors set attributes too: what is no
+/// XML is text.
+pub(crate) fn inner_of(text: &str) -> String {
+    match parse(format!("<r>{text}</r>").as_bytes()) {
+        Ok(root) => root.inner(),
+        Err(_) => escaped(text),
+    }
+}
+
 /// What is kept of an element, within its limit.
 fn kept(text: &str) -> Result<String, XmlError> {
     if text.len() <= NAME_BYTES_MAX { Ok(text.to_owned()) } else { Err(XmlError::Name) }
@@ -292,6 +329,23 @@ mod tests {
         assert_eq!(root.elements().nth(1).unwrap().name.namespace, "");
         let again = parse(format!("<r>{}</r>", y.inner()).as_bytes()).unwrap();
         assert_eq!(again.inner(), y.inner());
+    }
+
+    #[test]
+    fn names_that_are_none_are_refused_and_what_is_no_xml_is_text() {
+        for good in ["a", "_", "é-1.b", "\u{10000}x"] {
+            assert!(is_name(good) && parse(format!("<{good}/>").as_bytes()).is_ok(), "{good}");
+        }
+        for bad in ["a&b", "1a", "-a", "a\"b", "a<b", "a'b", "a=b", "a;", "é&#1;"] {
+            assert!(!is_name(bad) && parse(format!("<r><{bad}/></r>").as_bytes()).is_err(), "{bad}");
+        }
+        assert!(parse(b"<r><xml:a/></r>").is_err(), "no namespace of names without a prefix");
+        assert!(!is_name("") && !is_name("a b") && !is_name("a:b"));
+        assert_eq!(inner_of("a &lt; <b/>"), "a &lt; <b xmlns=\"\"/>");
+        assert_eq!(inner_of("</r><D:response>"), "&lt;/r&gt;&lt;D:response&gt;");
+        assert_eq!(inner_of("</r><r>"), "&lt;/r&gt;&lt;r&gt;");
+        assert_eq!(inner_of("<!DOCTYPE a>&b;"), "&lt;!DOCTYPE a&gt;&amp;b;");
+        assert_eq!(inner_of("x\0y"), "xy");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub fn let_in(
 ) -> Result<Client, Refused> {
     let peer = address(&asker.address);
     let token = Some(asker.token.as_str()).filter(|token| !token.is_empty());
-    match guard.xrootd(&asker.entity, token, &settings.trust) {
+    match guard.xrootd(&asker.entity, token, &settings.trust, peer) {
         Ok(caller) => {
             let engine = guard.enter_from(&caller, peer);
             Ok(Client { caller, engine })

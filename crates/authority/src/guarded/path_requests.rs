@@ -32,10 +32,9 @@ impl<E: PathRequests + Staging + Access + ?Sized> PathRequests for Guarded<E> {
         }
         // Whoever may stage none of it hears so now, not when they ask how it stands: that is a wrong token
         // or a wrong directory, and a request would only hide it.
-        if allowed == 0
-            && let Some(path) = denied
-        {
-            self.rule.may("stage", Rights::STAGE, &path)?;
+        // So does who names no path at all.
+        if allowed == 0 {
+            self.rule.may("stage", Rights::STAGE, &denied.unwrap_or_else(ArchivePath::root))?;
         }
         self.rule.done("stage", what, || self.engine.stage_paths(submission))
     }
