@@ -366,8 +366,8 @@ const GRID_PART: &str = r#"
 # activities = { "T0 Export" = 7 }
 
 # A stock XRootD server with Kist's plugins, beside this server (docs/reference/xrootd.md): a socket in a
-# directory that its user gets to, and that user. `kist xrootd config` writes its configuration. Only with this
-# table is there a socket for it.
+# directory that its user gets to, and that user. `kist xrootd config` writes its configuration. Only with
+# this table is there a socket for it.
 # [xrootd]
 # socket = "/run/kist/xrootd.sock"
 # user = "xrootd"

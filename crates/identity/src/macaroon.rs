@@ -207,7 +207,8 @@ pub fn make_macaroon(
     caveats.extend(request.caveats.iter().cloned());
     caveats.push(format!("before:{}", rfc3339(end)));
     let read = caveats.iter().map(|caveat| Caveat::read(caveat)).collect::<Result<Vec<Caveat>, _>>()?;
-    if read.iter().any(|caveat| matches!(caveat, Caveat::Before(end) if *end <= now)) {
+    // The last one is our own.
+    if read.iter().rev().skip(1).any(|caveat| matches!(caveat, Caveat::Before(end) if *end <= now)) {
         return Err(MacaroonError::Ended);
     }
     let bound = bound_of(&read)?;

@@ -72,8 +72,8 @@ impl KeySource for CurrentKeys<'_, '_> {
 impl Namespace {
     /// A page of the keys of a directory in the order of their bytes, at most [`LIST_PAGE_MAX`] lines. What
     /// has the delimiter behind the prefix is rolled up to one line. A page that looked at very many names
-    /// without finding keys, or has [`LIST_PAGE_BYTES`] of attributes, ends early; only [`KeyPage::next`] says
-    /// whether there is more.
+    /// without finding keys, or has [`LIST_PAGE_BYTES`] of attributes, ends early; only [`KeyPage::next`]
+    /// says whether there is more.
     ///
     /// Seeking (`after`, `prefix`, past what is rolled up) costs a few look-ups a component of the key. A
     /// page is read from one state of the catalogue, the next page from a later one.
