@@ -92,10 +92,18 @@ impl Instance {
     /// The instance on this machine, for what reads its files.
     ///
     /// # Errors
-    /// If there is none, which is explained if a server was named: such a command does not ask it.
+    /// If there is none, which is explained if a server was named: such a command does not ask it. One that
+    /// an option names may be another one's than what stands here.
     pub fn local(connection: &Connection) -> Outcome<Self> {
         let directory = connection.instance_directory();
         match connection.named_url() {
+            Some(url) if connection.server.is_some() && connection.instance.is_none() => {
+                let message = format!(
+                    "this reads files of the instance and asks no server: run it where the server {url} \
+                     runs, with --instance DIR and without --server"
+                );
+                Err(Failure::usage(message))
+            }
             Some(url) if !Instance::exists(&directory) => {
                 let message = format!(
                     "this reads files of the instance, and {} is none: run it where the server {url} \
