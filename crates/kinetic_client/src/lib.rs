@@ -10,6 +10,7 @@
 mod desk;
 mod frames;
 mod link;
+mod pin;
 mod run;
 mod settings;
 mod stream;
@@ -17,6 +18,7 @@ mod trust;
 
 pub use desk::{Answered, CallError, Work};
 pub use link::Link;
+pub use pin::{PIN_WITHIN, pin};
 pub use settings::{
     BACK_OFF_MAX, BACK_OFF_MIN, BACKLOG_MAX, CONNECT_WITHIN, DOWN_PATIENCE, LinkSettings, PATIENCE,
     SUBMITTED_BYTES_MAX,

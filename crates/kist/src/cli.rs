@@ -8,8 +8,8 @@ use terminal::{EXIT_CODES, Failure, Outcome, Style, output};
 
 use crate::commands::{
     acl, audit, backup, chown, class, clock, compare, completions, disk, drive, evict, get, init, key,
-    library, lock, ls, man, migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request,
-    restore, rm, scrub, stage, stat, status, tape, twin, usage, verify, wait, why, work, xrootd,
+    kinetic, library, lock, ls, man, migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release,
+    request, restore, rm, scrub, stage, stat, status, tape, twin, usage, verify, wait, why, work, xrootd,
 };
 use crate::measured::Measured;
 use crate::{demo, serve};
@@ -122,6 +122,8 @@ pub enum Command {
     Drive(drive::Args),
     /// Show the disks of this machine: links, enclosures, slots, health, bottlenecks; switch lights of slots
     Disk(disk::Args),
+    /// Look into network drives (Open Kinetic): find them, keys and values, logs, who may do what
+    Kinetic(kinetic::Args),
     /// Show the disk pool, rebuild it, take drives out and put them in
     Pool(pool::Args),
     /// Show or start the checking of all of the pool
@@ -264,6 +266,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Library(args) => library::run(&args, common),
         Command::Drive(args) => drive::run(&args, common),
         Command::Disk(args) => disk::run(&args, common),
+        Command::Kinetic(args) => kinetic::run(&args, common),
         Command::Pool(args) => pool::run(&args, common),
         Command::Scrub(args) => scrub::run(&args, common),
         Command::Verify(args) => verify::run(&args, common),

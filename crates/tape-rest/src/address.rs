@@ -1,5 +1,7 @@
 //! Addresses: which call a request is, and what clients are told about where the calls are.
 
+use std::net::Ipv6Addr;
+
 use authority::Encrypted;
 use base::RequestId;
 use entrance::Refusal;
@@ -87,10 +89,9 @@ pub(crate) fn is_host(text: &str) -> bool {
         return false;
     }
     let is_of_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
-    let is_of_address = |b: u8| b.is_ascii_hexdigit() || matches!(b, b':' | b'.');
     let (name, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
-            Some((address, port)) if address.bytes().all(is_of_address) => (address, port),
+            Some((address, port)) if address.parse::<Ipv6Addr>().is_ok() => (address, port),
             _ => return false,
         },
         None => {
@@ -178,8 +179,25 @@ mod tests {
         }
         let long = "a".repeat(HOST_BYTES_MAX + 1);
         for host in [
-            "", ":80", "a:", "a:x", "a:65536", "a:080808", "a/b", "a b", "a@b", "a\"b", "[::1", "[]:1",
-            "[::g]", "a:1:2", "a#b", "[::1]x", &long,
+            "",
+            ":80",
+            "a:",
+            "a:x",
+            "a:65536",
+            "a:080808",
+            "a/b",
+            "a b",
+            "a@b",
+            "a\"b",
+            "[::1",
+            "[]:1",
+            "[::g]",
+            "[fe790::90]",
+            "[::::]",
+            "a:1:2",
+            "a#b",
+            "[::1]x",
+            &long,
         ] {
             assert!(!is_host(host), "{host}");
         }

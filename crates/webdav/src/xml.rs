@@ -1,6 +1,9 @@
 //! XML, narrowly: bodies of requests as trees within limits, text for answers.
 
+use std::borrow::Cow;
+
 use quick_xml::NsReader;
+use quick_xml::escape::unescape;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::ResolveResult;
 
@@ -247,7 +250,7 @@ fn add_text(open: &mut [Element], text: &str) -> Result<(), XmlError> {
 fn named(namespace: &ResolveResult<'_>) -> Result<String, XmlError> {
     match namespace {
         ResolveResult::Unbound => Ok(String::new()),
-        ResolveResult::Bound(namespace) => kept(namespace.0),
+        ResolveResult::Bound(namespace) => kept(&of_attribute(namespace.0)?),
         ResolveResult::Unknown(_) => Err(XmlError::Prefix),
     }
 }
@@ -278,6 +281,14 @@ pub(crate) fn inner_of(text: &str) -> String {
     }
 }
 
+/// What an attribute says, without the signs that XML wants in one.
+fn of_attribute(written: &str) -> Result<Cow<'_, str>, XmlError> {
+    let text = unescape(written).map_err(|_| XmlError::Syntax)?;
+    let is_none =
+        |c: char| matches!(c, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}');
+    if text.contains(is_none) { Err(XmlError::Syntax) } else { Ok(text) }
+}
+
 /// What is kept of an element, within its limit.
 fn kept(text: &str) -> Result<String, XmlError> {
     if text.len() <= NAME_BYTES_MAX { Ok(text.to_owned()) } else { Err(XmlError::Name) }
@@ -303,7 +314,7 @@ fn language(start: &BytesStart<'_>, reader: &NsReader<&[u8]>) -> Result<Option<S
             return Err(XmlError::Prefix);
         }
         if is_language {
-            found = Some(kept(&attribute.value)?);
+            found = Some(kept(&of_attribute(&attribute.value)?)?);
         }
     }
     Ok(found)
@@ -329,6 +340,23 @@ mod tests {
         assert_eq!(root.elements().nth(1).unwrap().name.namespace, "");
         let again = parse(format!("<r>{}</r>", y.inner()).as_bytes()).unwrap();
         assert_eq!(again.inner(), y.inner());
+    }
+
+    /// Story: a namespace with an ampersand got one more `amp;` each time that it was told.
+    #[test]
+    fn namespaces_and_languages_are_what_their_attributes_say() {
+        let root = parse(b"<r><a xmlns='urn:x?a=1&amp;b=&#50;' xml:lang='d&#101;'/></r>").unwrap();
+        let a = root.elements().next().unwrap();
+        assert_eq!((a.name.namespace.as_str(), a.language.as_deref()), ("urn:x?a=1&b=2", Some("de")));
+        assert_eq!(root.inner(), "<a xmlns=\"urn:x?a=1&amp;b=2\"/>");
+        assert!(parse(b"<x xmlns='DA&#86;:'/>").unwrap().name.is_dav("x"));
+        for wrong in ["&#1;", "&none;", "&#xfffe;", "&#0;"] {
+            assert_eq!(
+                parse(format!("<a xmlns='{wrong}'/>").as_bytes()).err(),
+                Some(XmlError::Syntax),
+                "{wrong}"
+            );
+        }
     }
 
     #[test]
