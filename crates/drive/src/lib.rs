@@ -36,4 +36,5 @@ pub use queue::{
     BlockingQueue, DriveQueue, QueueEngine, QueuedExtent, ReadOperation, WriteOperation, WriteStep,
 };
 pub use shared::SharedMemory;
+pub use superblock::{Refusal as StampRefusal, decode as decode_stamp, encode as encode_stamp};
 pub use uring::io_uring;

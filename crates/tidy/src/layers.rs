@@ -32,6 +32,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "store",
             "drive",
             "kinetic_client",
+            "kinetic_drive",
             "disk_load",
             "iscsi",
             "sgio",
