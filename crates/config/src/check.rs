@@ -230,9 +230,7 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         if paths.contains(&at) {
             return Err((drive.path.span(), "two drives cannot share a directory".to_owned()));
         }
-        let lies_in =
-            |one: &DriveLocation, other: &DriveLocation| one.directory().starts_with(other.directory());
-        if let Some(other) = paths.iter().find(|other| lies_in(&at, other) || lies_in(other, &at)) {
+        if let Some(other) = paths.iter().find(|other| at.meets(other)) {
             let what = format!("a drive cannot lie in another one, or around it: {at} and {other}");
             return Err((drive.path.span(), what));
         }

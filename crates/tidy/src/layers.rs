@@ -33,6 +33,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "drive",
             "kinetic_client",
             "kinetic_drive",
+            "location",
             "disk_load",
             "iscsi",
             "sgio",

@@ -14,7 +14,7 @@ fn cut_at_each_byte(step: usize, story: impl Fn(&dyn ObjectDrive), check: impl F
     for is_in in [true, false] {
         for at in (0..).step_by(step) {
             let (served, drive) = fresh();
-            served.cut(is_in, at as i64);
+            served.cut(is_in, i64::from(at));
             // A thread, as whoever mends would.
             let done = std::sync::atomic::AtomicBool::new(false);
             let was_cut = std::thread::scope(|scope| {
@@ -127,9 +127,9 @@ fn what_a_drive_lost_that_broke_down_is_not_acknowledged() {
         writer.append(&pages(1, 2)).unwrap();
         // The line broke, or the power failed: both look the same from here.
         if is_lost {
-            served.crash(|_| false)
+            served.crash(|_| false);
         } else {
-            served.cut_now()
+            served.cut_now();
         }
         let synced = writer.sync();
         assert_eq!(synced.is_err(), is_lost, "{synced:?}");
