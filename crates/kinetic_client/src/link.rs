@@ -86,7 +86,7 @@ impl Link {
     }
 
     fn wait_for(&self, work: Work) -> Result<Answered> {
-        let (send, receive) = threads::mpsc::channel();
+        let (send, receive) = threads::mpsc::sync_channel(1);
         self.submit(work, Options::default(), move |result| {
             let _ = send.send(result);
         });

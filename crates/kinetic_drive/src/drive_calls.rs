@@ -70,7 +70,7 @@ impl KineticDrive {
 
     /// What is known of an extent, by the drive's own word.
     fn head(&self, id: ExtentId) -> Result<Arc<Head>, DriveError> {
-        let (send, receive) = mpsc::channel();
+        let (send, receive) = mpsc::sync_channel(1);
         read::with_head(&self.inner, id, Box::new(move |head| drop(send.send(head))));
         receive.recv().unwrap_or_else(|_| Err(self.gone(id)))
     }
@@ -95,16 +95,17 @@ impl KineticDrive {
         operation: &'static str,
         requests: impl IntoIterator<Item = Request>,
     ) -> Result<Vec<kinetic_client::Answered>, DriveError> {
-        let (send, receive) = mpsc::channel();
-        let mut asked = 0;
+        let requests: Vec<Request> = requests.into_iter().collect();
+        let asked = requests.len();
+        // Room for all: whoever tells must not wait.
+        let (send, receive) = mpsc::sync_channel(asked.max(1));
         for (number, request) in requests.into_iter().enumerate() {
             let send = send.clone();
             self.inner.submit(request, move |result| drop(send.send((number, result))));
-            asked += 1;
         }
         drop(send);
         let mut answers = BTreeMap::new();
-        for (number, result) in &receive {
+        while let Ok((number, result)) = receive.recv() {
             answers.insert(number, result);
         }
         assert_eq!(answers.len(), asked, "every request has an outcome");
@@ -266,7 +267,7 @@ impl ObjectDrive for KineticDrive {
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
-        let (send, receive) = mpsc::channel();
+        let (send, receive) = mpsc::sync_channel(1);
         let memory = vec![0; into.len()];
         read::read(&self.inner, Box::new(BlockingRead { id, offset, memory, send }));
         let read = receive.recv().unwrap_or_else(|_| Err(self.gone(id)))?;
@@ -499,7 +500,7 @@ struct BlockingRead {
     id: ExtentId,
     offset: ByteCount,
     memory: Vec<u8>,
-    send: mpsc::Sender<Result<Vec<u8>, DriveError>>,
+    send: mpsc::SyncSender<Result<Vec<u8>, DriveError>>,
 }
 
 impl ReadOperation for BlockingRead {
@@ -526,7 +527,7 @@ enum Step {
 
 struct BlockingStep {
     step: Step,
-    send: mpsc::Sender<Result<(), DriveError>>,
+    send: mpsc::SyncSender<Result<(), DriveError>>,
 }
 
 impl WriteOperation for BlockingStep {
@@ -556,7 +557,7 @@ impl BlockingWriter {
         if self.is_poisoned {
             return Err(poisoned);
         }
-        let (send, receive) = mpsc::channel();
+        let (send, receive) = mpsc::sync_channel(1);
         self.writer.submit(Box::new(BlockingStep { step, send }));
         let result = receive.recv().unwrap_or(Err(poisoned));
         self.is_poisoned = result.is_err();
