@@ -22,8 +22,8 @@ pub struct KineticAddress {
 /// Why a text is no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no drive is at '{text}': {what}; an address is kinetic://HOST[:PORT][,HOST…]?key-file=FILE[&identity=N], \
-     with TLS kinetics://…&trust=FILE"
+    "no drive is at '{text}': {what}; an address is \
+     kinetic://HOST[:PORT][,HOST…]?key-file=FILE[&identity=N], with TLS kinetics://…&trust=FILE"
 )]
 pub struct AddressError {
     /// The text.

@@ -171,8 +171,8 @@ impl KineticPlace {
         Ok(keys.iter().all(is_nothing))
     }
 
-    /// Makes it a drive of `instance`; durable on return. `is_unfilled`: from the moment that it is a drive it
-    /// lacks what the one held whose place it takes.
+    /// Makes it a drive of `instance`; durable on return. `is_unfilled`: from the moment that it is a drive
+    /// it lacks what the one held whose place it takes.
     ///
     /// # Errors
     /// [`DriveOpenError::NotEmpty`] if something of a pool is there.

@@ -585,8 +585,8 @@ impl Extent {
         );
     }
 
-    /// Removes what was written of a replacement that was given up, or of an extent that is none. What cannot be
-    /// removed now goes when the drive is opened again, or with the extent.
+    /// Removes what was written of a replacement that was given up, or of an extent that is none. What cannot
+    /// be removed now goes when the drive is opened again, or with the extent.
     fn clean_up(self: &Arc<Self>) {
         let pieces = lock(&self.state).pieces.clone();
         for piece in pieces {
