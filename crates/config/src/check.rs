@@ -7,9 +7,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use archive::DriveLocation;
 use base::{ByteCount, StripeCode};
 use catalogue::{CLASS_COPIES_MAX, LABEL_BYTES_MAX};
-use drive::{DriveIo, DriveLocation};
+use drive::DriveIo;
 use toml::Spanned;
 
 use super::file::{Class, Config, Group, Library, Pool, Tape, TapePool};

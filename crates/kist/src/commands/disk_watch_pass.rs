@@ -10,9 +10,10 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use archive::DriveLocation;
 use base::Blake3;
 use client::Client;
-use drive::{BurnInDemand, DriveLocation};
+use drive::BurnInDemand;
 use probe::Recorded;
 use probe::blank::{self, NotMade};
 use terminal::{Exit, Failure, Outcome};
