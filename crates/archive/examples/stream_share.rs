@@ -15,8 +15,8 @@ use archive::{
     create_catalogue,
 };
 use base::{ArchivePath, ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
-use drive::DriveLocation;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use location::DriveLocation;
 
 const FILE: usize = 16 << 20;
 

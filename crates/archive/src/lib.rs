@@ -14,7 +14,7 @@ pub use catalogue::{
     ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner, PRIORITY_MAX, PRIORITY_USUAL, QuotaCounting,
     QuotaLimits, QuotaRecord, RESTORE_JUMP,
 };
-pub use drive::{BurnInId, BurnInRecord, BurnInVerdict, DriveLocation};
+pub use drive::{BurnInId, BurnInRecord, BurnInVerdict};
 pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
     ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, CleaningCartridgeInfo, CleaningInfo,
@@ -46,6 +46,7 @@ pub use journal::{
     ReportBy, ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
 pub use library::{KeySource, TapeKeys};
+pub use location::DriveLocation;
 pub use machines::{
     Machines, PoolShape, create_catalogue, open_libraries, open_library, open_scsi_library, pool_seen,
     reservation_key, scsi_drive, scsi_driver, scsi_sources, scsi_ways, seated,

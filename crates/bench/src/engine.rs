@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use base::{ArchivePath, ByteCount, DriveGroup, DriveId, Epoch, Partition, StripeCode, Vid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use drive::{DriveIo, DriveLocation};
+use drive::DriveIo;
+use location::DriveLocation;
 use library::{DriveName, Library, ReadBlock, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 use pool::{Pool, PoolConfig};
 use store::{CatalogueStore, StoreOptions};

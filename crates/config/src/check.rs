@@ -7,9 +7,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use archive::DriveLocation;
 use base::{ByteCount, StripeCode};
 use catalogue::{CLASS_COPIES_MAX, LABEL_BYTES_MAX};
-use drive::{DriveIo, DriveLocation};
+use drive::DriveIo;
 use toml::Spanned;
 
 use super::file::{Class, Config, Group, Library, Pool, Tape, TapePool};
@@ -230,9 +231,7 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         if paths.contains(&at) {
             return Err((drive.path.span(), "two drives cannot share a directory".to_owned()));
         }
-        let lies_in =
-            |one: &DriveLocation, other: &DriveLocation| one.directory().starts_with(other.directory());
-        if let Some(other) = paths.iter().find(|other| lies_in(&at, other) || lies_in(other, &at)) {
+        if let Some(other) = paths.iter().find(|other| at.meets(other)) {
             let what = format!("a drive cannot lie in another one, or around it: {at} and {other}");
             return Err((drive.path.span(), what));
         }

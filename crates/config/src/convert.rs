@@ -4,6 +4,7 @@ use base::ByteCount;
 use std::path::Path;
 use std::time::Duration;
 
+use archive::DriveLocation;
 use archive::{
     Aim, ChangeLogSettings, ChapSettings, ClassSettings, DiskPolicy, DriveLimits, FlowSettings,
     GroupSettings, LeavingSettings, LibrarySettings, MountSettings, OrderFrom, PlacingSettings,
@@ -11,7 +12,7 @@ use archive::{
     TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings, VirtualLibrarySettings, Water,
 };
 use backup::BackupSettings;
-use drive::{BurnInDemand, DriveLocation};
+use drive::BurnInDemand;
 use library::scsi::IscsiName;
 use library::scsi::changer::DriveSeat;
 use toml::Spanned;

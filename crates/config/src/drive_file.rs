@@ -31,7 +31,7 @@ impl DriveFile {
 
     /// Its path, as short as it may be; `None` if it cannot be written as text.
     fn path_of(&self, at: &DriveLocation) -> Option<String> {
-        let DriveLocation::Directory(path) = at;
+        let DriveLocation::Directory(path) = at else { return Some(at.to_string()) };
         let below = path.strip_prefix(&self.directory).ok().filter(|rest| !rest.as_os_str().is_empty());
         Some(below.unwrap_or(path).to_str()?.to_owned())
     }

@@ -219,8 +219,7 @@ fn new_drive(body: wire::AddDriveBody) -> Result<NewDrive, Refusal> {
     let wire::AddDriveBody { path, host, enclosure, group, new, burn_in, accept_burn_in, check } = body;
     let at = DriveLocation::parse(FilePath::new(&path), FilePath::new(""));
     let at = at.map_err(|error| Refusal::bad(error.to_string()))?;
-    let DriveLocation::Directory(directory) = &at;
-    if !directory.is_absolute() {
+    if at.is_directory() && !at.directory().is_absolute() {
         return Err(Refusal::bad(format!("'{path}' is no absolute path on the server's machine")));
     }
     let burn_in = burn_in.map(|id| {

@@ -129,6 +129,19 @@ pub enum DriveError {
         /// What was found instead.
         found: &'static str,
     },
+    /// A server of a later epoch has the drive: it takes nothing from this one any more.
+    #[error(
+        "drive {drive}: {path} belongs to a server of a later epoch ({epoch}), and takes nothing from this \
+         one: end this server, or the other one"
+    )]
+    Fenced {
+        /// The drive.
+        drive: DriveId,
+        /// Where it is.
+        path: PathBuf,
+        /// The other's epoch, if the drive says it.
+        epoch: i64,
+    },
     /// The drive failed before and does not work yet.
     #[error("drive {drive}: the probe of {path} failed: {source}")]
     Probe {

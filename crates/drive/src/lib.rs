@@ -11,7 +11,6 @@ mod files;
 #[doc(hidden)]
 pub mod fuzz;
 mod holes;
-mod location;
 mod lock;
 mod object;
 mod queue;
@@ -27,7 +26,6 @@ pub use device::{DriveIo, DriveIoError};
 pub use directory::{DirectIo, DirectoryDrive, holds_nothing};
 pub use error::{DriveError, DriveOpenError};
 pub use extent::ExtentId;
-pub use location::{DriveLocation, LocationError, ResolvedLocation};
 pub use lock::DirectoryLock;
 pub use object::{
     DriveStatus, ExtentWriter, ObjectDrive, PAGE, SECTOR, SharedPage, Stamp, punch_page_by_page,
@@ -36,4 +34,5 @@ pub use queue::{
     BlockingQueue, DriveQueue, QueueEngine, QueuedExtent, ReadOperation, WriteOperation, WriteStep,
 };
 pub use shared::SharedMemory;
+pub use superblock::{Refusal as StampRefusal, decode as decode_stamp, encode as encode_stamp};
 pub use uring::io_uring;

@@ -24,14 +24,17 @@ const CRC_AT: usize = PAGE - 4;
 
 /// Why a page is no superblock.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
+    /// Its magic, length or checksum is wrong.
     Damaged,
+    /// It is of a version that this program does not know.
     Version(u32),
 }
 
 /// The page of a stamp. Offsets: 0 magic, 8 version u32, 12 zero, 16 instance, 32 drive u16, 36 epoch u32,
 /// 40 commit u64, in version 2 48 gaps after u64, zeros, 4092 CRC-32C of all before; little-endian.
-pub(crate) fn encode(stamp: &Stamp) -> Vec<u8> {
+#[must_use]
+pub fn encode(stamp: &Stamp) -> Vec<u8> {
     let mut page = vec![0u8; PAGE];
     let version = if stamp.gaps_after.is_some() { VERSION_WITH_GAPS } else { VERSION };
     page[0..8].copy_from_slice(&MAGIC);
@@ -46,7 +49,11 @@ pub(crate) fn encode(stamp: &Stamp) -> Vec<u8> {
     page
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<Stamp, Refusal> {
+/// The stamp of a page.
+///
+/// # Errors
+/// [`Refusal`].
+pub fn decode(bytes: &[u8]) -> Result<Stamp, Refusal> {
     let page: &[u8; PAGE] = bytes.try_into().map_err(|_| Refusal::Damaged)?;
     let number = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
     let long = |at: usize| u64::from(number(at)) | u64::from(number(at + 4)) << 32;

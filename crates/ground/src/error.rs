@@ -313,13 +313,13 @@ pub enum ArchiveError {
         /// The drive.
         drive: u16,
         /// Where it should be.
-        at: drive::DriveLocation,
+        at: location::DriveLocation,
     },
     /// What is at a place does not become one more drive of the pool.
     #[error("{at} is not added to the pool: {reason}")]
     NoNewDrive {
         /// The place.
-        at: drive::DriveLocation,
+        at: location::DriveLocation,
         /// Why not, and what to do.
         reason: String,
     },

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use base::{ByteCount, DriveGroup, DriveId, Duration, KeyId, StripeCode};
 use cluster::{DriveEntry, DriveState, FailureDomain};
-use drive::{DriveIo, DriveLocation};
+use drive::DriveIo;
 use library::scsi::changer::DriveSeat;
 use library::scsi::{DeviceChoice, IscsiName};
 use library::{KeySource, TapeKeys};
+use location::DriveLocation;
 use session::order::{Aim, OrderFrom};
 use session::{Water, WritingRules};
 

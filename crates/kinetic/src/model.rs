@@ -72,6 +72,12 @@ impl Drive {
         self.entries.len()
     }
 
+    /// Its keys, in their order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Bytes> {
+        self.entries.keys().cloned().collect()
+    }
+
     /// Spoils the value at a key, as a bad sector would.
     pub fn spoil(&mut self, key: &[u8]) {
         if let Some((_, value)) = self.entries.get_mut(key) {

@@ -70,8 +70,23 @@ pub enum CallError {
 pub(crate) type Result<T> = std::result::Result<T, CallError>;
 pub(crate) type Then = Box<dyn FnOnce(Result<Answered>) + Send>;
 
-/// Whom to tell what.
-pub(crate) type Told = Vec<(Then, Result<Answered>)>;
+/// Whom to tell what. What was asked goes with it: its values may be the last of somebody's memory, and are
+/// given back while nothing is held here.
+pub(crate) struct Tell {
+    work: Work,
+    then: Then,
+    result: Result<Answered>,
+}
+
+impl Tell {
+    pub(crate) fn tell(self) {
+        let Tell { work, then, result } = self;
+        drop(work);
+        then(result);
+    }
+}
+
+pub(crate) type Told = Vec<Tell>;
 
 pub(crate) struct Job {
     work: Work,
@@ -87,6 +102,10 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    fn told(self, result: Result<Answered>) -> Tell {
+        Tell { work: self.work, then: self.then, result }
+    }
+
     fn is_read(&self) -> bool {
         match &self.work {
             Work::Request(request) => matches!(fate_of(request), Fate::Repeatable),
@@ -211,15 +230,15 @@ impl Desk {
         let job =
             Job { work, options, expires, not_before: NOW, busy: 0, question, is_repeated: false, then };
         if self.is_closed {
-            return self.told.push((job.then, Err(CallError::Closed)));
+            return self.told.push(job.told(Err(CallError::Closed)));
         }
         if self.is_given_up(now) {
             let reason = self.reason.clone();
-            return self.told.push((job.then, Err(CallError::Unreachable(reason))));
+            return self.told.push(job.told(Err(CallError::Unreachable(reason))));
         }
         if self.backlog.len() >= BACKLOG_MAX {
             let error = SubmitError::Full(self.backlog.len());
-            return self.told.push((job.then, Err(error.into())));
+            return self.told.push(job.told(Err(error.into())));
         }
         self.backlog.push_back(job);
         self.feed(now);
@@ -275,7 +294,7 @@ impl Desk {
         }
         self.events(now);
         for job in std::mem::take(&mut self.backlog) {
-            self.told.push((job.then, Err(CallError::Closed)));
+            self.told.push(job.told(Err(CallError::Closed)));
         }
     }
 
@@ -312,7 +331,7 @@ impl Desk {
                 None if job.is_repeated => CallError::Unknown(reason),
                 None => CallError::Unreachable(reason),
             };
-            self.told.push((job.then, Err(error)));
+            self.told.push(job.told(Err(error)));
         }
     }
 
@@ -353,7 +372,7 @@ impl Desk {
                     self.backlog.push_front(job);
                     break;
                 }
-                Err(error) => self.told.push((job.then, Err(error.into()))),
+                Err(error) => self.told.push(job.told(Err(error.into()))),
             }
         }
         self.backlog.append(&mut later);
@@ -440,7 +459,7 @@ impl Desk {
                     self.tell(job, done);
                 }
                 Verdict::NotApplied => self.again(job),
-                Verdict::Other(stands) => self.told.push((job.then, Err(CallError::Overtaken(stands)))),
+                Verdict::Other(stands) => self.told.push(job.told(Err(CallError::Overtaken(stands)))),
                 Verdict::NoAnswer if response.status.code == StatusCode::ServiceBusy => {
                     job.question = Some(question);
                     self.wait(now, job);
@@ -451,7 +470,7 @@ impl Desk {
                 }
                 Verdict::NoAnswer => {
                     let reason = format!("{:?} {}", response.status.code, response.status.text);
-                    self.told.push((job.then, Err(CallError::Unknown(reason))));
+                    self.told.push(job.told(Err(CallError::Unknown(reason))));
                 }
             };
         }
@@ -488,7 +507,7 @@ impl Desk {
                     Some(question) => job.question = Some(question),
                     None => {
                         let reason = "the connection broke".to_owned();
-                        return self.told.push((job.then, Err(CallError::Unknown(reason))));
+                        return self.told.push(job.told(Err(CallError::Unknown(reason))));
                     }
                 }
             }
@@ -526,7 +545,7 @@ impl Desk {
                 (false, Some(_)) => CallError::Unknown(CallError::Closed.to_string()),
                 _ => CallError::Closed,
             };
-            return self.told.push((job.then, Err(error)));
+            return self.told.push(job.told(Err(error)));
         }
         self.backlog.push_front(job);
     }
@@ -539,7 +558,7 @@ impl Desk {
     }
 
     fn tell(&mut self, job: Job, response: Response) {
-        self.told.push((job.then, Ok(Answered { response, connection: self.connection })));
+        self.told.push(job.told(Ok(Answered { response, connection: self.connection })));
     }
 }
 

@@ -2,10 +2,10 @@
 //! A client of Open Kinetic drives, over TCP or TLS, on two threads a drive.
 //!
 //! [`Link`] is the way to one drive. Any thread gives it requests ([`Link::submit`], [`Link::call`]); many
-//! are under way at one time, and each has exactly one outcome. It connects by itself, tries the drive's other
-//! addresses, and waits longer after each failure. After a connection that broke it sends reads again, and
-//! asks the drive what became of each write before it tells anybody: an answer is what the drive says, never
-//! what a connection suggests.
+//! are under way at one time, and each has exactly one outcome. It connects by itself, tries the drive's
+//! other addresses, and waits longer after each failure. After a connection that broke it sends reads again,
+//! and asks the drive what became of each write before it tells anybody: an answer is what the drive says,
+//! never what a connection suggests.
 
 mod desk;
 mod frames;

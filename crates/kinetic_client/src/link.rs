@@ -8,7 +8,7 @@ use kinetic::client::{Greeting, Options};
 use kinetic::{Change, ClusterVersion, Request};
 use threads::{Condvar, Mutex, MutexGuard};
 
-use crate::desk::{Answered, CallError, Desk, Result, Work};
+use crate::desk::{Answered, CallError, Desk, Result, Tell, Work};
 use crate::run;
 use crate::settings::LinkSettings;
 use crate::stream::Stream;
@@ -66,9 +66,7 @@ impl Link {
         let told = state.desk.told();
         self.0.to_write.notify_all();
         drop(state);
-        for (then, result) in told {
-            then(result);
-        }
+        told.into_iter().for_each(Tell::tell);
     }
 
     /// Asks, and waits for the outcome.
@@ -88,7 +86,7 @@ impl Link {
     }
 
     fn wait_for(&self, work: Work) -> Result<Answered> {
-        let (send, receive) = threads::mpsc::channel();
+        let (send, receive) = threads::mpsc::sync_channel(1);
         self.submit(work, Options::default(), move |result| {
             let _ = send.send(result);
         });
@@ -149,9 +147,7 @@ impl Drop for Link {
         self.0.to_write.notify_all();
         self.0.changed.notify_all();
         drop(state);
-        for (then, result) in told {
-            then(result);
-        }
+        told.into_iter().for_each(Tell::tell);
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kinetic::{Client, OutFrame};
 
+use crate::desk::Tell;
 use crate::frames::{Frames, ReadError};
 use crate::link::{Shared, State};
 use crate::settings::SUBMITTED_BYTES_MAX;
@@ -92,9 +93,7 @@ fn read(shared: &Shared, stream: &Stream) -> bool {
         let is_over = !state.desk.is_current(connection);
         drop(state);
         shared.to_write.notify_all();
-        for (then, result) in told {
-            then(result);
-        }
+        told.into_iter().for_each(Tell::tell);
         if is_over {
             break;
         }
@@ -117,9 +116,7 @@ pub(crate) fn write(shared: &Shared) {
             let told = state.desk.told();
             if !told.is_empty() {
                 drop(state);
-                for (then, result) in told {
-                    then(result);
-                }
+                told.into_iter().for_each(Tell::tell);
                 state = shared.state();
                 continue;
             }
@@ -160,9 +157,7 @@ pub(crate) fn write(shared: &Shared) {
             state.desk.tick(shared.now());
             let (told, is_current) = (state.desk.told(), state.desk.is_current(connection));
             drop(state);
-            for (then, result) in told {
-                then(result);
-            }
+            told.into_iter().for_each(Tell::tell);
             is_current
         };
         if stream.write_all(&pieces, is_wanted).is_err() {

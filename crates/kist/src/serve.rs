@@ -165,6 +165,9 @@ fn check_tape_keys(config: &Config, instance: &Instance) -> Outcome {
 fn check_floors(config: &Config, instance: &Instance) -> Outcome {
     let settings = config.settings(&instance.directory);
     let size = |drive: &archive::PoolDriveSettings| {
+        if !drive.at.is_directory() {
+            return None;
+        }
         let space = rustix::fs::statvfs(drive.at.directory()).ok()?;
         let group = settings.pool.groups.iter().find(|group| group.name == drive.group);
         let code = group.map_or(settings.pool.code, |group| group.code);

@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use base::{ByteCount, DriveGroup, DriveId, Epoch, StripeCode, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use drive::{DriveIo, DriveLocation};
+use drive::DriveIo;
+use location::DriveLocation;
 use pool::{Pool, PoolConfig};
 
 type Failure = Box<dyn std::error::Error>;

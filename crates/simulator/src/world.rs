@@ -440,7 +440,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
     };
     let drives = (1..=config.disks).map(|id| PoolDriveSettings {
         id,
-        at: drive::DriveLocation::Directory(format!("disk{id}").into()),
+        at: location::DriveLocation::Directory(format!("disk{id}").into()),
         host: None,
         enclosure: String::new(),
         group: String::new(),

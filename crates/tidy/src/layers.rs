@@ -32,6 +32,8 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "store",
             "drive",
             "kinetic_client",
+            "kinetic_drive",
+            "location",
             "disk_load",
             "iscsi",
             "sgio",

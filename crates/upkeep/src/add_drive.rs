@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering;
 
 use base::DriveId;
 use catalogue::{Command, PoolDriveState};
-use drive::{BurnInId, BurnInVerdict, DriveLocation, DriveOpenError, ObjectDrive};
+use drive::{BurnInId, BurnInVerdict, DriveOpenError, ObjectDrive};
 use ground::{ArchiveError, NameDrive, PoolDriveFile, PoolDriveSettings};
+use location::DriveLocation;
 use pool::DriveHealth;
 
 use crate::Upkeep;
@@ -280,7 +281,7 @@ impl Upkeep {
         }
         match wanted.at.can_be_made() {
             Ok(true) => Ok(()),
-            Ok(false) => Err(no(DriveOpenError::NotEmpty(wanted.at.directory().to_owned()).to_string())),
+            Ok(false) => Err(no(DriveOpenError::NotEmpty(wanted.at.to_string().into()).to_string())),
             Err(error) => Err(no(format!("it cannot be listed: {error}"))),
         }
     }

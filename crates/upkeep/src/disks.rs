@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{DriveId, Timestamp};
 use catalogue::{Command, DriveDisk, DriveDiskRecord, DriveSlot};
-use drive::{BurnInState, DriveLocation};
+use drive::BurnInState;
 use ground::{
     ArchiveError, DISK_REASONS_MAX, DISK_TEXT_BYTES_MAX, DiskReason, DiskReport, DiskWatch, DriveDiskInfo,
     FoundDisk, PredictedFailure, ReplaceLost, TakeOver, Waits, WatchedDrive, truncated,
 };
+use location::DriveLocation;
 use pool::DriveHealth;
 
 use crate::Upkeep;

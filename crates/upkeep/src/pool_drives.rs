@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use base::{BlobDescription, DriveId, Layout, Uuid};
 use catalogue::{Command, PoolDriveState};
-use drive::{DriveIo, DriveLocation, DriveOpenError, ObjectDrive};
+use drive::{DriveIo, DriveOpenError, ObjectDrive};
+use location::DriveLocation;
 use pool::{DriveHealth, PoolError};
 
 use crate::Upkeep;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use drive::{DriveLocation, ResolvedLocation};
+use location::{DriveLocation, ResolvedLocation};
 
 /// What is compared when a drive is added. It is looked at before the lock is taken under which drives
 /// change: a look at a directory that hangs takes as long as it hangs, and meanwhile somebody must be able to

@@ -10,12 +10,13 @@ use std::time::Duration;
 use crate::common::{Instance, bytes, extents, put, scrub, stop, wait_for_pool};
 use crate::drained::{check_files, load, put_files, small_packs};
 use crate::replaced::instance;
+use archive::DriveLocation;
 use archive::{
     AddedDrive, AddedWhat, Archive, ArchiveError, DriveFileError, NameDrive, NewDrive, PoolDriveFile,
     PoolDriveSettings, ReplacedDrive,
 };
 use base::{ByteCount, DriveId, Uuid};
-use drive::{BurnInId, BurnInRecord, BurnInVerdict, DriveLocation};
+use drive::{BurnInId, BurnInRecord, BurnInVerdict};
 
 const FILES: u64 = 30;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use archive::DriveLocation;
 use archive::{Archive, GroupSettings, Machines, NewDrive, PlacingSettings, Water};
 use base::{ByteCount, Clock, ManualClock, StripeCode};
-use drive::DriveLocation;
 
 use crate::added::Named;
 use crate::common::tight::{TightDrive, Tightness};

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use archive::DriveLocation;
 use archive::{Archive, Machines, NewDrive, PoolWork, RebalanceInfo, Settings};
 use base::{ByteCount, Clock, DriveId, ManualClock, PercentPoints};
-use drive::{DriveLocation, ExtentId};
+use drive::ExtentId;
 
 use crate::added::Named;
 use crate::common::tight::{TightDrive, Tightness};

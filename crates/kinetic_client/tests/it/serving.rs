@@ -36,6 +36,9 @@ struct Inside {
     is_mute: AtomicBool,
     is_closed: AtomicBool,
     frames: AtomicU64,
+    /// The number of the request at which it stops.
+    stops_at: AtomicU64,
+    has_stopped: AtomicBool,
 }
 
 struct Both {
@@ -74,6 +77,8 @@ impl Served {
             is_mute: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             frames: AtomicU64::new(0),
+            stops_at: AtomicU64::new(u64::MAX),
+            has_stopped: AtomicBool::new(false),
         });
         let address = listen(&inside);
         Served { inside, address }
@@ -91,6 +96,17 @@ impl Served {
     /// Requests so far.
     pub fn frames(&self) -> u64 {
         self.inside.frames.load(Ordering::SeqCst)
+    }
+
+    /// Carries out so many more requests, and then nothing more.
+    pub fn stop_after(&self, requests: u64) {
+        self.inside.has_stopped.store(false, Ordering::SeqCst);
+        let at = self.frames().saturating_add(requests);
+        self.inside.stops_at.store(at, Ordering::SeqCst);
+    }
+
+    pub fn has_stopped(&self) -> bool {
+        self.inside.has_stopped.load(Ordering::SeqCst)
     }
 
     /// Cuts all connections when so many more bytes have come, or gone.
@@ -128,6 +144,12 @@ impl Served {
         for socket in self.inside.sockets.lock().unwrap().drain(..) {
             let _ = socket.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Somebody erases it.
+    pub fn erase(&self) {
+        let mut both = self.inside.both();
+        both.drive = Drive::default();
     }
 
     /// The power fails and comes back: of what was only written back, these keys were written by luck.
@@ -218,7 +240,14 @@ fn serve(mut stream: TcpStream, inside: &Inside) -> std::io::Result<()> {
             let Both { device, drive } = &mut *locked;
             match reader.next(&mut buffer) {
                 Ok(Progress::Frame(frame)) => {
-                    inside.frames.fetch_add(1, Ordering::SeqCst);
+                    let number = inside.frames.fetch_add(1, Ordering::SeqCst);
+                    if number >= inside.stops_at.load(Ordering::SeqCst) {
+                        inside.has_stopped.store(true, Ordering::SeqCst);
+                        drop(locked);
+                        // Whatever else comes is not carried out either.
+                        while stream.read(&mut piece)? > 0 {}
+                        return Ok(());
+                    }
                     let now = Timestamp(0).plus(inside.began.elapsed());
                     connection.received(device, now, frame, &mut actions);
                     let mut place = 0;

@@ -10,9 +10,10 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use archive::DriveLocation;
 use base::Blake3;
 use client::Client;
-use drive::{BurnInDemand, DriveLocation};
+use drive::BurnInDemand;
 use probe::Recorded;
 use probe::blank::{self, NotMade};
 use terminal::{Exit, Failure, Outcome};
@@ -161,6 +162,9 @@ impl Pass<'_> {
     fn disk_under(&self, drive: &WatchedDriveReply, instance: &str) -> Result<usize, String> {
         let place = Path::new(&drive.path);
         let at = DriveLocation::parse(place, Path::new("")).map_err(|error| error.to_string())?;
+        if !at.is_directory() {
+            return Err("it is a drive of the network".to_owned());
+        }
         let stamp = at.read_stamp().map_err(|error| error.to_string())?;
         if stamp.drive.0 != drive.id || stamp.instance.to_string() != instance {
             return Err(format!("{} holds drive {} of another instance or number", drive.path, stamp.drive));
@@ -445,7 +449,7 @@ fn lost_drive(drive: &WatchedDriveReply) -> LostDrive {
         id: drive.id,
         was: drive.disk.as_ref().and_then(was),
         directory: real(place),
-        is_empty: at.is_ok_and(|at| at.is_vacant()),
+        is_empty: at.is_ok_and(|at| at.is_directory() && at.is_vacant()),
     }
 }
 

@@ -11,6 +11,7 @@ mod flips;
 mod full;
 mod holes;
 mod hung;
+mod kinetic;
 mod local;
 mod places;
 mod queued;

@@ -10,7 +10,7 @@ use archive::{
     PoolSettings, PoolShape, Settings, ShareSettings, TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
-use drive::DriveLocation;
+use location::DriveLocation;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 /// Drives of the pool.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use archive::DriveLocation;
 use archive::{
     Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, MountSettings, OpenError, PoolDriveSettings,
     PoolSettings, PutDone, PutOptions, Selection, Settings, ShareSettings, StageOptions, TapePoolSettings,
@@ -18,7 +19,7 @@ use base::{
     ArchivePath, ByteCount, Clock, DriveId, ManualClock, RequestId, StripeCode, Timestamp, TrustedClock,
     Uuid, Vid,
 };
-use drive::{DriveLocation, DriveOpenError};
+use drive::DriveOpenError;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 /// How many extents the pool keeps since a restore; none without one.

@@ -6,29 +6,37 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{DriveId, Uuid};
-
-use crate::directory::holds_nothing;
-use crate::{
+use drive::{
     BurnInRecord, BurnInRecordError, DirectIo, DirectoryDrive, DriveIo, DriveOpenError, ObjectDrive, Stamp,
+    holds_nothing,
 };
+use kinetic_drive::{AddressError, KineticAddress, KineticDrive, KineticPlace};
 
 /// The host of what stands in the machine that the server runs on.
 const THIS_HOST: &str = "localhost";
 
 /// Where a drive is. Its kind says which backend opens it; who stands above names no backend.
 ///
-/// As text: a path, or `file:///` and a path, for a directory. Other schemes are for backends to come.
+/// As text: a path, or `file:///` and a path, for a directory; `kinetic://` or `kinetics://` and what
+/// [`KineticAddress`] says for a drive of the network.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DriveLocation {
     /// A directory of a file system.
     Directory(PathBuf),
+    /// A Kinetic drive.
+    Kinetic(KineticAddress),
 }
 
 /// Why a text is no location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
+    /// An address of a Kinetic drive is wrong.
+    #[error(transparent)]
+    Kinetic(#[from] AddressError),
     /// No backend has this scheme.
-    #[error("no drive is at '{text}': '{scheme}' is no known kind, use the path of a directory")]
+    #[error(
+        "no drive is at '{text}': '{scheme}' is no known kind, use the path of a directory, or kinetic://"
+    )]
     Scheme {
         /// The text.
         text: String,
@@ -53,21 +61,45 @@ impl DriveLocation {
         match scheme {
             "file" if rest.starts_with('/') => Ok(DriveLocation::Directory(PathBuf::from(rest))),
             "file" => Err(LocationError::File(whole())),
+            _ if KineticAddress::SCHEMES.contains(&scheme) => {
+                Ok(DriveLocation::Kinetic(KineticAddress::parse(scheme, rest, base)?))
+            }
             _ => Err(LocationError::Scheme { text: whole(), scheme: scheme.to_owned() }),
         }
     }
 
-    /// The directory of a drive that is one: for tests, which damage what lies there.
+    /// The directory of a drive that is one, else the empty path.
     #[must_use]
     pub fn directory(&self) -> &Path {
-        let DriveLocation::Directory(path) = self;
-        path
+        match self {
+            DriveLocation::Directory(path) => path,
+            DriveLocation::Kinetic(_) => Path::new(""),
+        }
+    }
+
+    /// Whether it is a directory of this machine.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        matches!(self, DriveLocation::Directory(_))
+    }
+
+    /// Whether it names the same place as another one, lies in it, or around it, by the words alone.
+    #[must_use]
+    pub fn meets(&self, other: &DriveLocation) -> bool {
+        match (self, other) {
+            (DriveLocation::Directory(one), DriveLocation::Directory(other)) => {
+                one.starts_with(other) || other.starts_with(one)
+            }
+            (DriveLocation::Kinetic(one), DriveLocation::Kinetic(other)) => one.meets(other),
+            _ => false,
+        }
     }
 
     /// Which file system it is on, of those of this machine; `None` if that cannot be told.
     #[must_use]
     pub fn file_system(&self) -> Option<u64> {
-        std::fs::metadata(self.directory()).ok().map(|found| std::os::unix::fs::MetadataExt::dev(&found))
+        let DriveLocation::Directory(path) = self else { return None };
+        std::fs::metadata(path).ok().map(|found| std::os::unix::fs::MetadataExt::dev(&found))
     }
 
     /// The machine that the drive stands in, by which drives fail together, where the configuration names no
@@ -76,6 +108,7 @@ impl DriveLocation {
     pub fn host(&self) -> &str {
         match self {
             DriveLocation::Directory(_) => THIS_HOST,
+            DriveLocation::Kinetic(address) => address.host(),
         }
     }
 
@@ -86,6 +119,7 @@ impl DriveLocation {
     pub fn format(&self, instance: Uuid, id: DriveId) -> Result<(), DriveOpenError> {
         match self {
             DriveLocation::Directory(path) => DirectoryDrive::format(path, instance, id),
+            DriveLocation::Kinetic(at) => KineticPlace::new(at)?.format(instance, id, false),
         }
     }
 
@@ -97,6 +131,7 @@ impl DriveLocation {
     pub fn format_unfilled(&self, instance: Uuid, id: DriveId) -> Result<(), DriveOpenError> {
         match self {
             DriveLocation::Directory(path) => DirectoryDrive::format_unfilled(path, instance, id),
+            DriveLocation::Kinetic(at) => KineticPlace::new(at)?.format(instance, id, true),
         }
     }
 
@@ -111,6 +146,7 @@ impl DriveLocation {
                 std::fs::create_dir_all(path)?;
                 holds_nothing(path)
             }
+            DriveLocation::Kinetic(at) => vacant(at),
         }
     }
 
@@ -121,6 +157,7 @@ impl DriveLocation {
     pub fn can_be_made(&self) -> io::Result<bool> {
         match self {
             DriveLocation::Directory(path) => DirectoryDrive::can_be_made(path),
+            DriveLocation::Kinetic(at) => vacant(at),
         }
     }
 
@@ -140,6 +177,9 @@ impl DriveLocation {
                 let drive = DirectoryDrive::open(path, instance, id, DirectIo::Auto)?;
                 Ok(Arc::new(drive.driven_by(io)?))
             }
+            DriveLocation::Kinetic(at) => {
+                Ok(Arc::new(KineticDrive::open(&KineticPlace::new(at)?, instance, id)?))
+            }
         }
     }
 
@@ -148,6 +188,7 @@ impl DriveLocation {
     pub fn resolved(&self) -> ResolvedLocation {
         match self {
             DriveLocation::Directory(path) => ResolvedLocation::Directory(real(path)),
+            DriveLocation::Kinetic(at) => ResolvedLocation::Kinetic(at.clone()),
         }
     }
 
@@ -158,6 +199,7 @@ impl DriveLocation {
     pub fn read_stamp(&self) -> Result<Stamp, DriveOpenError> {
         match self {
             DriveLocation::Directory(path) => DirectoryDrive::read_stamp(path),
+            DriveLocation::Kinetic(at) => KineticPlace::new(at)?.read_stamp(),
         }
     }
 
@@ -166,6 +208,8 @@ impl DriveLocation {
     pub fn is_unfilled(&self) -> bool {
         match self {
             DriveLocation::Directory(path) => DirectoryDrive::is_unfilled(path),
+            // One that cannot be asked counts as unfilled.
+            DriveLocation::Kinetic(at) => KineticPlace::new(at).map_or(true, |place| place.is_unfilled()),
         }
     }
 
@@ -176,6 +220,7 @@ impl DriveLocation {
     pub fn set_filled(&self) -> Result<(), DriveOpenError> {
         match self {
             DriveLocation::Directory(path) => DirectoryDrive::set_filled(path),
+            DriveLocation::Kinetic(at) => KineticPlace::new(at)?.set_filled(),
         }
     }
 
@@ -186,6 +231,7 @@ impl DriveLocation {
     pub fn burn_in(&self) -> Result<Option<BurnInRecord>, BurnInRecordError> {
         match self {
             DriveLocation::Directory(path) => BurnInRecord::read(path),
+            DriveLocation::Kinetic(_) => Ok(None),
         }
     }
 
@@ -195,13 +241,14 @@ impl DriveLocation {
     pub fn is_vacant(&self) -> bool {
         match self {
             DriveLocation::Directory(path) => holds_nothing(path).unwrap_or(false),
+            DriveLocation::Kinetic(at) => vacant(at).unwrap_or(false),
         }
     }
 
     /// Whether it has a storage of its own, as the mount point of a disk that is mounted.
     #[must_use]
     pub fn is_mounted(&self) -> bool {
-        let DriveLocation::Directory(path) = self;
+        let DriveLocation::Directory(path) = self else { return true };
         let device = |path: &Path| path.metadata().map(|found| std::os::unix::fs::MetadataExt::dev(&found));
         matches!((device(path), device(&path.join(".."))), (Ok(own), Ok(above)) if own != above)
     }
@@ -213,6 +260,8 @@ impl DriveLocation {
             DriveLocation::Directory(path) => {
                 path.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
             }
+            // A drive that is not reached may be there.
+            DriveLocation::Kinetic(_) => false,
         }
     }
 }
@@ -222,21 +271,36 @@ impl DriveLocation {
 pub enum ResolvedLocation {
     /// A directory, without links.
     Directory(PathBuf),
+    /// A Kinetic drive, by its addresses.
+    Kinetic(KineticAddress),
 }
 
 impl ResolvedLocation {
     /// Whether another location is of the same place, by whatever name.
     #[must_use]
     pub fn is_same_place(&self, other: &ResolvedLocation) -> bool {
-        self == other
+        match (self, other) {
+            (ResolvedLocation::Kinetic(one), ResolvedLocation::Kinetic(other)) => one.meets(other),
+            _ => self == other,
+        }
     }
 
     /// Whether one of two places is the other, or lies in it.
     #[must_use]
     pub fn overlaps(&self, other: &ResolvedLocation) -> bool {
-        let (ResolvedLocation::Directory(one), ResolvedLocation::Directory(other)) = (self, other);
-        one.starts_with(other) || other.starts_with(one)
+        match (self, other) {
+            (ResolvedLocation::Directory(one), ResolvedLocation::Directory(other)) => {
+                one.starts_with(other) || other.starts_with(one)
+            }
+            _ => self.is_same_place(other),
+        }
     }
+}
+
+/// Whether nothing of a pool is on a Kinetic drive.
+fn vacant(at: &KineticAddress) -> io::Result<bool> {
+    let place = KineticPlace::new(at).map_err(io::Error::other)?;
+    place.is_vacant().map_err(io::Error::other)
 }
 
 /// A path without links, as far as it is there.
@@ -247,10 +311,11 @@ fn real(path: &Path) -> PathBuf {
 }
 
 impl fmt::Display for DriveLocation {
-    /// A directory as its path.
+    /// A directory as its path. No key stands in an address: only where one is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DriveLocation::Directory(path) => write!(f, "{}", path.display()),
+            DriveLocation::Kinetic(address) => address.fmt(f),
         }
     }
 }
@@ -280,8 +345,13 @@ mod tests {
         assert_eq!(at("/mnt/d0"), directory("/mnt/d0"));
         assert_eq!(at("file:///mnt/d0"), directory("/mnt/d0"));
         assert_eq!(at("file://host/d0"), Err(LocationError::File("file://host/d0".to_owned())));
-        let error = at("kinetic://host/wwn").unwrap_err();
-        assert!(error.to_string().contains("'kinetic'"), "{error}");
+        let error = at("rados://host/wwn").unwrap_err();
+        assert!(error.to_string().contains("'rados'"), "{error}");
+        assert!(matches!(at("kinetic://host"), Err(LocationError::Kinetic(_))));
+        let drive = at("kinetic://a,b?key-file=k").unwrap();
+        assert_eq!(drive.to_string(), "kinetic://a:8123,b:8123?key-file=/srv/k");
+        assert_eq!((drive.host(), drive.is_directory()), ("a", false));
+        assert!(drive.meets(&at("kinetic://b?key-file=k").unwrap()) && !drive.meets(&at("a").unwrap()));
         assert_eq!(at("/mnt/d0").unwrap().to_string(), "/mnt/d0");
         assert_eq!(at("/mnt/d0").unwrap().host(), at("pool/d1").unwrap().host(), "directories fail with one");
     }
