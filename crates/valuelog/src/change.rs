@@ -173,8 +173,15 @@ impl<'a> Prepared<'a> {
 }
 
 /// Whether all changes may be made in their order, each over what those before it leave; else the place of
-/// the first that may not. Gives for each whether it changes anything: a delete of nothing does not.
-pub(crate) fn check_all(changes: &[Prepared<'_>], index: &Index) -> Result<Vec<bool>, (usize, LogError)> {
+/// the first that may not. Gives for each whether it needs a record: a delete of nothing does not.
+///
+/// In a batch it does as long as there is a tombstone: the record of that one may be lost in a crash which
+/// the batch survives.
+pub(crate) fn check_all(
+    changes: &[Prepared<'_>],
+    is_batch: bool,
+    index: &Index,
+) -> Result<Vec<bool>, (usize, LogError)> {
     let mut left: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
     let mut are_done = Vec::with_capacity(changes.len());
     for (place, change) in changes.iter().enumerate() {
@@ -182,7 +189,7 @@ pub(crate) fn check_all(changes: &[Prepared<'_>], index: &Index) -> Result<Vec<b
         let stands = left.entry(key).or_insert_with(|| index.get(key).map(|entry| entry.version()));
         change.check(*stands).map_err(|error| (place, error))?;
         let is_put = change.kind == Kind::Put;
-        are_done.push(is_put || stands.is_some());
+        are_done.push(is_put || stands.is_some() || (is_batch && index.has_tombstone(key)));
         *stands = is_put.then_some(change.version);
     }
     Ok(are_done)

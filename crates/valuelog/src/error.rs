@@ -197,8 +197,6 @@ pub enum DamageKind {
     Unreadable,
     /// A record that was durable is gone; nobody knows of which key.
     Lost,
-    /// The table of a segment, which was made anew from its records.
-    Footer,
 }
 
 /// Damage that was met.
@@ -227,7 +225,6 @@ impl fmt::Display for Damage {
             DamageKind::Block(block) => write!(f, "the checksum of block {block} does not agree"),
             DamageKind::Unreadable => f.write_str("it cannot be read"),
             DamageKind::Lost => f.write_str("it was durable and is gone"),
-            DamageKind::Footer => f.write_str("the table of the segment does not agree with its checksum"),
         }
     }
 }

@@ -114,6 +114,11 @@ impl Index {
         &self.present
     }
 
+    /// Whether a tombstone is kept of this key.
+    pub(crate) fn has_tombstone(&self, key: &[u8]) -> bool {
+        self.deleted.contains_key(key)
+    }
+
     /// Whether the record at this place is what makes a key what it is.
     pub(crate) fn is_needed(&self, kind: Kind, key: &[u8], place: Place) -> bool {
         match kind {

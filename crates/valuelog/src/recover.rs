@@ -9,7 +9,7 @@ use threads::{Condvar, Doorbell, Mutex};
 
 use crate::buffers::Buffers;
 use crate::erase::wipe_slots;
-use crate::error::{Damage, DamageKind, OpenError};
+use crate::error::{Damage, OpenError};
 use crate::figures::Counters;
 use crate::index::{Entry, Place};
 use crate::limits::{
@@ -31,9 +31,12 @@ pub struct Recovery {
     pub tables: Count,
     /// Segments that were scanned, as those are that were open at a crash.
     pub scanned: Count,
+    /// Of those, segments with a table that does not agree with its checksum: a crash may leave one, and so
+    /// may a disk that goes bad.
+    pub bad_tables: Count,
     /// Records that a crash has left in part, or without the rest of their batch; none was durable.
     pub dropped: Count,
-    /// What is damaged of what was durable, and tables that were made anew.
+    /// What is damaged of what was durable.
     pub damage: Vec<Damage>,
 }
 
@@ -163,14 +166,7 @@ fn recover(medium: &dyn Medium, state: &mut State) -> std::io::Result<Recovery> 
             }
             Found::Scanned { scan, has_bad_table } => {
                 recovery.scanned.0 += 1;
-                if has_bad_table {
-                    recovery.damage.push(Damage {
-                        key: None,
-                        segment: slot,
-                        offset: layout.segment,
-                        kind: DamageKind::Footer,
-                    });
-                }
+                recovery.bad_tables.0 += u64::from(has_bad_table);
                 durable = durable.max(scan.durable());
                 last_append = last_append.max(scan.last_append());
                 tails.push(Tail { slot, scan });

@@ -148,8 +148,8 @@ impl Inner {
                 state = self.wait(state);
             }
             state.check_open()?;
-            let are_done =
-                check_all(changes, &state.index).map_err(|(place, error)| of_batch(place, error))?;
+            let are_done = check_all(changes, is_batch, &state.index)
+                .map_err(|(place, error)| of_batch(place, error))?;
             let done: Vec<&Prepared<'_>> =
                 changes.iter().zip(are_done).filter(|(_, is_done)| *is_done).map(|(one, _)| one).collect();
             if done.is_empty() {
