@@ -1,5 +1,7 @@
 //! A random run of changes, what each has promised when, and whether a crash has kept it.
 
+pub mod campaign;
+
 use std::collections::BTreeMap;
 
 use valuelog::{Change, Delete, Durability, Expected, KeyRange, LogError, Put, ValueLog};
