@@ -110,6 +110,15 @@ impl Index {
         self.present.get(key)
     }
 
+    /// What it takes in memory for a key.
+    pub(crate) fn bytes_of(&self, key: &[u8]) -> u64 {
+        match self.present.get(key) {
+            Some(entry) => memory_bytes(key, entry.version().len(), entry.tag().len()),
+            None if self.has_tombstone(key) => memory_bytes(key, 0, 0),
+            None => 0,
+        }
+    }
+
     pub(crate) fn present(&self) -> &BTreeMap<Key, Entry> {
         &self.present
     }

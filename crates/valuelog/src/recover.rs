@@ -174,8 +174,6 @@ fn recover(medium: &dyn Medium, state: &mut State) -> std::io::Result<Recovery> 
         }
     }
     state.next_append = last_append.max(durable) + 1;
-    // All that counts from now on is durable.
-    state.durable = state.next_append - 1;
     let mut damaged = Vec::new();
     for Tail { slot, scan } in tails {
         let (used, is_readable) = (scan.used, scan.unreadable.is_empty());
@@ -191,7 +189,7 @@ fn recover(medium: &dyn Medium, state: &mut State) -> std::io::Result<Recovery> 
                 free(state, slot);
             }
             (true, false) => {
-                seal(medium, state, (slot, used), &whole, &rotten)?;
+                seal(medium, state, (slot, used, durable), &whole, &rotten)?;
                 state.slot(slot).state = SlotState::Sealed;
             }
             // Another time more of it may be read.
@@ -203,10 +201,13 @@ fn recover(medium: &dyn Medium, state: &mut State) -> std::io::Result<Recovery> 
     damaged.iter().for_each(|(slot, record)| enter(state, *slot, record));
     for slot in unmarked {
         let used = state.slot(slot).used;
-        let mark = Mark { store, slot, used, durable: state.durable, state: MarkState::Free };
+        let mark = Mark { store, slot, used, durable, state: MarkState::Free };
         mark_free(medium, mark, layout.segment_bytes())?;
     }
     medium.sync()?;
+    // All that counts is durable, and what does not is settled. Said before, what is torn would count as
+    // durable after a crash of this opening.
+    state.durable = state.next_append - 1;
     let slots = &mut state.slots;
     state.index.settle(|slot, bytes| slots[slot as usize].needed += bytes);
     Ok(recovery)
@@ -228,7 +229,7 @@ fn enter(state: &mut State, slot: u32, record: &FoundRecord) {
 fn seal(
     medium: &dyn Medium,
     state: &State,
-    (slot, used): (u32, u64),
+    (slot, used, durable): (u32, u64, u64),
     whole: &[FoundRecord],
     damaged: &[FoundRecord],
 ) -> std::io::Result<()> {
@@ -239,7 +240,7 @@ fn seal(
         record.table_entry(record.offset, record.append).encode(&mut table);
         count += 1;
     }
-    let (offset, bytes) = footer(state.store, (slot, used), state.durable, (&table, count), state.layout);
+    let (offset, bytes) = footer(state.store, (slot, used), durable, (&table, count), state.layout);
     let mut aligned = AlignedBuffer::new(bytes.len());
     aligned.as_mut_slice().copy_from_slice(&bytes);
     medium.write(slot, offset, &[aligned.as_slice()])

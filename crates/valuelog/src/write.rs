@@ -192,8 +192,7 @@ impl Inner {
         let puts = changes.iter().filter(|change| change.kind == Kind::Put);
         let more: u64 = puts
             .map(|put| {
-                let old = state.index.get(&put.key);
-                let old = old.map_or(0, |old| memory_bytes(&put.key, old.version().len(), old.tag().len()));
+                let old = state.index.bytes_of(&put.key);
                 memory_bytes(&put.key, put.version.len(), put.tag.len()).saturating_sub(old)
             })
             .sum();
