@@ -65,7 +65,7 @@ impl Inner {
 
     /// Which segment is cleaned next.
     fn pick(&self, gain: u64) -> Result<Option<(u32, u64)>, LogError> {
-        for _ in 0..2 {
+        loop {
             let mut state = self.lock();
             state.check_open()?;
             let room = self.layout.segment.0 - 2 * PAGE as u64;
@@ -81,15 +81,21 @@ impl Inner {
                 let used = slot.used;
                 return Ok(Some((picked, used)));
             }
-            let (has_closing, is_sealing) = (state.has_closing(), state.sealing > 0);
-            drop(state);
-            if !has_closing && !is_sealing {
+            if !state.has_closing() && state.sealing == 0 {
                 return Ok(None);
             }
-            // What waits for a sync may be worth it then.
+            // What is about to be sealed may be worth it then: it waits for a sync, or for writes of others.
+            if state.sealing > 0 {
+                drop(self.wait(state));
+                continue;
+            }
+            drop(state);
             self.sync_now()?;
+            let state = self.lock();
+            if state.has_closing() && state.is_writing() && state.failure.is_none() {
+                drop(self.wait(state));
+            }
         }
-        Ok(None)
     }
 
     fn clean(&self, making: &mut Making, slot: u32, used: u64) -> Result<bool, LogError> {

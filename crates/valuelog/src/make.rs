@@ -38,13 +38,18 @@ impl Making {
     }
 }
 
+/// Writes the page at an end of a slot.
+pub(crate) fn write_mark(medium: &dyn Medium, mark: Mark, offset: u32) -> io::Result<()> {
+    let mut page = AlignedBuffer::new(PAGE);
+    mark.encode(page.as_mut_slice());
+    medium.write(mark.slot, offset, &[page.as_slice()])
+}
+
 /// Says at both ends of a slot that nothing in it counts.
 pub(crate) fn mark_free(medium: &dyn Medium, mark: Mark, segment: u32) -> io::Result<()> {
     assert_eq!(mark.state, MarkState::Free, "of a slot that is free");
-    let mut page = AlignedBuffer::new(PAGE);
-    mark.encode(page.as_mut_slice());
-    medium.write(mark.slot, 0, &[page.as_slice()])?;
-    medium.write(mark.slot, segment - PAGE_WORD, &[page.as_slice()])
+    write_mark(medium, mark, 0)?;
+    write_mark(medium, mark, segment - PAGE_WORD)
 }
 
 impl Inner {

@@ -130,7 +130,7 @@ impl<'a> Header<'a> {
         let bytes = self.bytes();
         let into = &mut into[..bytes];
         assert_eq!(self.checksums.len(), 4 * self.shape().value.div_ceil(BLOCK_BYTES), "one for each block");
-        assert!(self.at.offset.is_multiple_of(STEP as u32), "records begin where they are looked for");
+        assert!((self.at.offset as usize).is_multiple_of(STEP), "records begin where they are looked for");
         let length = |part: &[u8]| u16::try_from(part.len()).unwrap_or(u16::MAX);
         let mut writer = Writer::new(into);
         writer.put(&MAGIC).put(&[self.kind.number(), 0]);

@@ -13,10 +13,10 @@ use crate::error::{Damage, OpenError};
 use crate::figures::Counters;
 use crate::index::{Entry, Place};
 use crate::limits::{
-    KEY_BYTES_MAX, Layout, RESERVE_SEGMENTS_MIN, Settings, TAG_BYTES_MAX, VERSION_BYTES_MAX,
+    KEY_BYTES_MAX, Layout, PAGE_WORD, RESERVE_SEGMENTS_MIN, Settings, TAG_BYTES_MAX, VERSION_BYTES_MAX,
 };
 use crate::log::{Inner, ValueLog};
-use crate::make::{Making, mark_free};
+use crate::make::{Making, write_mark};
 use crate::medium::Medium;
 use crate::record::{Shape, header_bytes, record_end};
 use crate::recover_segment::{Found, FoundRecord, Judged, Scan, look};
@@ -174,7 +174,7 @@ fn recover(medium: &dyn Medium, state: &mut State) -> std::io::Result<Recovery> 
         }
     }
     state.next_append = last_append.max(durable) + 1;
-    let mut damaged = Vec::new();
+    let (mut damaged, mut unsealed) = (Vec::new(), Vec::new());
     for Tail { slot, scan } in tails {
         let (used, is_readable) = (scan.used, scan.unreadable.is_empty());
         let Judged { whole, damaged: rotten, damages, dropped } = scan.judge(slot, durable);
@@ -189,7 +189,7 @@ fn recover(medium: &dyn Medium, state: &mut State) -> std::io::Result<Recovery> 
                 free(state, slot);
             }
             (true, false) => {
-                seal(medium, state, (slot, used, durable), &whole, &rotten)?;
+                unsealed.push((slot, footer_of(state, (slot, used, durable), &whole, &rotten)));
                 state.slot(slot).state = SlotState::Sealed;
             }
             // Another time more of it may be read.
@@ -199,10 +199,26 @@ fn recover(medium: &dyn Medium, state: &mut State) -> std::io::Result<Recovery> 
     }
     // Last, so that of two records of the same change the whole one counts.
     damaged.iter().for_each(|(slot, record)| enter(state, *slot, record));
-    for slot in unmarked {
-        let used = state.slot(slot).used;
-        let mark = Mark { store, slot, used, durable, state: MarkState::Free };
-        mark_free(medium, mark, layout.segment_bytes())?;
+    let mark = |slot: u32, is_free: bool| Mark {
+        store,
+        slot,
+        used: state.slots[slot as usize].used,
+        durable,
+        state: if is_free { MarkState::Free } else { MarkState::Used },
+    };
+    // One end is whole at any time: torn at both, a segment would be taken for what it was before.
+    let fronts = unmarked.iter().map(|slot| mark(*slot, true));
+    for mark in fronts.chain(unsealed.iter().map(|(slot, _)| mark(*slot, false))) {
+        write_mark(medium, mark, 0)?;
+    }
+    if !unmarked.is_empty() || !unsealed.is_empty() {
+        medium.sync()?;
+    }
+    for slot in &unmarked {
+        write_mark(medium, mark(*slot, true), layout.segment_bytes() - PAGE_WORD)?;
+    }
+    for (slot, (offset, footer)) in &unsealed {
+        medium.write(*slot, *offset, &[footer.as_slice()])?;
     }
     medium.sync()?;
     // All that counts is durable, and what does not is settled. Said before, what is torn would count as
@@ -225,14 +241,13 @@ fn enter(state: &mut State, slot: u32, record: &FoundRecord) {
     state.index.found(record.kind, &record.key, entry);
 }
 
-/// Writes the table of a segment that has none: what does not count now never will.
-fn seal(
-    medium: &dyn Medium,
+/// The table of a segment that has none, and where it is written: what does not count now never will.
+fn footer_of(
     state: &State,
     (slot, used, durable): (u32, u64, u64),
     whole: &[FoundRecord],
     damaged: &[FoundRecord],
-) -> std::io::Result<()> {
+) -> (u32, AlignedBuffer) {
     let mut records: Vec<&FoundRecord> = whole.iter().chain(damaged).collect();
     records.sort_by_key(|record| record.offset);
     let (mut table, mut count) = (Vec::new(), 0);
@@ -243,5 +258,5 @@ fn seal(
     let (offset, bytes) = footer(state.store, (slot, used), durable, (&table, count), state.layout);
     let mut aligned = AlignedBuffer::new(bytes.len());
     aligned.as_mut_slice().copy_from_slice(&bytes);
-    medium.write(slot, offset, &[aligned.as_slice()])
+    (offset, aligned)
 }

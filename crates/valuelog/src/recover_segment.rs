@@ -119,7 +119,12 @@ pub(crate) fn look(medium: &dyn Medium, store: Uuid, slot: u32, layout: Layout) 
                     return Found::Sealed { used, durable, records };
                 }
             }
-            let scan = scan(medium, store, slot, layout, &Uses::This(used));
+            // Where only a record says it, it may be of an earlier use than others behind it.
+            let uses = match marks().any(|mark| mark.used == used) {
+                true => Uses::This(used),
+                false => Uses::Above(freed.unwrap_or(0)),
+            };
+            let scan = scan(medium, store, slot, layout, &uses);
             Found::Scanned { scan, has_bad_table: sealed.is_some() }
         }
         (None, Some(freed)) if front_mark.is_some() => {
@@ -336,6 +341,10 @@ impl Scan {
         }
         for (batch, records) in batches {
             let counts = batch <= durable || is_complete(&records);
+            if counts && !is_whole_in_number(&records) {
+                let first = records.first().map_or(0, |record| record.record.offset);
+                judged.damages.push(damage(None, first, DamageKind::Lost));
+            }
             for record in records {
                 if record.record.kind == Kind::BatchEnd {
                     continue;
@@ -369,6 +378,12 @@ impl Judged {
             Some(_) => self.dropped += 1,
         }
     }
+}
+
+/// Whether as many records of a batch are found as it had.
+fn is_whole_in_number(records: &[ScannedRecord]) -> bool {
+    let end = records.last().filter(|end| end.record.kind == Kind::BatchEnd);
+    end.is_some_and(|end| end.place as usize == records.len() - 1)
 }
 
 /// Whether all of a batch is there as it was written: a crash may have left any of it.

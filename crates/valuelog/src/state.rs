@@ -202,6 +202,11 @@ impl State {
         self.pending.first().map_or(self.next_append, |first| *first) - 1
     }
 
+    /// Whether appends are under way.
+    pub(crate) fn is_writing(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.busy.is_empty() && !self.is_syncing && self.sealing == 0

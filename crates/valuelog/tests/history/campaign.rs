@@ -37,8 +37,15 @@ fn check(history: &History, image: Image, events: usize, random: &mut Random) ->
     let base = disk.recorded().base.clone();
     let torn = crashed(&base, &recovery[..at], |_, _| random.below(2) == 0);
     let (log, disk) = open(torn)?;
-    if show_all(&log) != shown {
-        return Err("a crash of the opening changes something".to_owned());
+    let again = show_all(&log);
+    if again != shown {
+        let differs = |key: &&Vec<u8>| again.get(*key) != shown.get(*key);
+        let keys: Vec<_> = again.keys().chain(shown.keys()).filter(differs).collect();
+        let start = |map: &std::collections::BTreeMap<Vec<u8>, Vec<u8>>, key: &Vec<u8>| {
+            map.get(key).map(|value| String::from_utf8_lossy(&value[..value.len().min(7)]).into_owned())
+        };
+        let what: Vec<_> = keys.iter().map(|key| (key, start(&shown, key), start(&again, key))).collect();
+        return Err(format!("after {events} events a crash of the opening changes {what:?}"));
     }
     match log.put(&put(b"after", b"all"), Durability::Through) {
         Err(error) if error.is_full() => return Ok(()),

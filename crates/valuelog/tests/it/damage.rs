@@ -37,9 +37,9 @@ fn filled(close: bool) -> (Image, Shown) {
     log.put(&put(b"\xff", b"end"), Through).unwrap();
     let shown = show_all(&log);
     if close {
-        log.close().unwrap()
+        log.close().unwrap();
     } else {
-        drop(log)
+        drop(log);
     }
     (disk.image(), shown)
 }
@@ -77,7 +77,7 @@ fn a_flipped_byte_anywhere() {
                 continue;
             }
             // A value is long; its neighbours tell the same.
-            if at % 4096 > 1_200 && at % 7 != 0 {
+            if at % 4096 > 600 && at % 23 != 0 {
                 continue;
             }
             let mut flipped = image.clone();
@@ -92,7 +92,7 @@ fn a_flipped_byte_anywhere() {
             found += damaged;
         }
     }
-    assert!(found > 3_000, "only {found} flips met anything");
+    assert!(found > 1_000, "only {found} flips met anything");
 }
 
 /// In a store that was not closed, a record without a header has no table that knows of it: it is reported
@@ -102,7 +102,7 @@ fn a_flipped_byte_where_nothing_was_sealed() {
     let (image, shown) = filled(false);
     let (mut found, mut lost) = (0, 0);
     for slot in 0..3 {
-        for at in (0..SEGMENT).step_by(3) {
+        for at in (0..SEGMENT).step_by(7) {
             let mut flipped = image.clone();
             flipped.slots[slot][at] ^= 1 << (at % 8);
             let log = Disk::of(flipped).open().unwrap();
@@ -116,7 +116,7 @@ fn a_flipped_byte_where_nothing_was_sealed() {
             lost += missing;
         }
     }
-    assert!(found > 500 && lost > 10, "{found} damaged, {lost} lost");
+    assert!(found > 200 && lost > 5, "{found} damaged, {lost} lost");
 }
 
 #[test]
