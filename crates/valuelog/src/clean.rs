@@ -23,6 +23,16 @@ const COPY_SHARE: u64 = 4;
 /// Segments that are cleaned ahead before the thread looks up again.
 const AHEAD_SEGMENTS: u32 = 2;
 
+/// What came of cleaning a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cleaned {
+    Freed,
+    /// There is no segment to copy to.
+    NoRoom,
+    /// Something in it cannot be read; it is not tried again.
+    Damaged,
+}
+
 /// A record that is copied, and its value.
 struct Copy {
     record: FoundRecord,
@@ -52,15 +62,20 @@ impl Inner {
 
     /// Cleans the segment of which the least is needed, if it gives back so many bytes. `false`: none does.
     pub(crate) fn clean_one(&self, making: &mut Making, gain: u64) -> Result<bool, LogError> {
-        let Some((slot, used)) = self.pick(gain)? else { return Ok(false) };
-        let cleaned = self.clean(making, slot, used);
-        if !matches!(cleaned, Ok(true)) {
+        while let Some((slot, used)) = self.pick(gain)? {
+            let cleaned = self.clean(making, slot, used);
             let mut state = self.lock();
             if state.slot(slot).state == SlotState::Cleaning {
                 state.slot(slot).state = SlotState::Sealed;
             }
+            drop(state);
+            match cleaned? {
+                Cleaned::Freed => return Ok(true),
+                Cleaned::NoRoom => return Ok(false),
+                Cleaned::Damaged => {}
+            }
         }
-        cleaned
+        Ok(false)
     }
 
     /// Which segment is cleaned next.
@@ -81,7 +96,7 @@ impl Inner {
                 let used = slot.used;
                 return Ok(Some((picked, used)));
             }
-            if !state.has_closing() && state.sealing == 0 {
+            if !state.has_closing() && state.sealing == 0 && !state.close_wasteful_heads(gain) {
                 return Ok(None);
             }
             // What is about to be sealed may be worth it then: it waits for a sync, or for writes of others.
@@ -98,16 +113,16 @@ impl Inner {
         }
     }
 
-    fn clean(&self, making: &mut Making, slot: u32, used: u64) -> Result<bool, LogError> {
+    fn clean(&self, making: &mut Making, slot: u32, used: u64) -> Result<Cleaned, LogError> {
         let store = self.lock().store;
         let found = read_records(&*self.medium, store, (slot, used), self.layout);
         let Some(records) = found else {
             // Nobody knows what stands in it; what is needed can still be read where the index says.
-            self.lock().slot(slot).has_damage = true;
-            return Ok(false);
+            self.lock().slot(slot).state = SlotState::Damaged;
+            return Ok(Cleaned::Damaged);
         };
         if !self.copy_needed(making, &records, (store, slot, used))? {
-            return Ok(false);
+            return Ok(Cleaned::NoRoom);
         }
         // Durable must be the copies, and whatever replaced what was not copied.
         if !is_planted(Bug::EarlySegmentReuse) {
@@ -116,7 +131,7 @@ impl Inner {
         if self.lock().slot(slot).needed > 0 {
             // A record that could not be copied stays where it is, until it is written again.
             self.lock().slot(slot).has_damage = true;
-            return Ok(false);
+            return Ok(Cleaned::Damaged);
         }
         let durable = self.lock().durable;
         let mark = Mark { store, slot, used, durable, state: MarkState::Free };
@@ -138,7 +153,7 @@ impl Inner {
         drop(state);
         self.counters.cleaned.add(1);
         self.changed.notify_all();
-        Ok(true)
+        Ok(Cleaned::Freed)
     }
 
     /// Copies what is needed of a segment. `false`: there is no room for it.

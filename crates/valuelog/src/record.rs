@@ -172,7 +172,7 @@ impl<'a> Header<'a> {
             || shape.version > VERSION_BYTES_MAX
             || shape.tag > TAG_BYTES_MAX
             || shape.value > VALUE_BYTES_LIMIT;
-        if zero != 0 || is_too_long {
+        if zero != 0 || is_too_long || !(offset as usize).is_multiple_of(STEP) {
             return None;
         }
         let whole = bytes.get(..header_bytes(shape))?;

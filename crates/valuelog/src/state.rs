@@ -241,16 +241,16 @@ impl State {
             (head.tail + bytes) as usize + table + PAGE <= segment
         };
         let is_cleaning = privilege == Privilege::Clean;
-        let present = if is_cleaning { &mut self.cleaning_head } else { &mut self.head };
+        let present = if is_cleaning { &self.cleaning_head } else { &self.head };
         let mut opens = false;
         if !present.as_ref().is_some_and(fits) {
-            if let Some(full) = present.take() {
-                self.closing.push(full);
-            }
+            // A head stays as it is where there is none to follow: something smaller may still fit.
             if !self.may_take(privilege) {
                 return Err(NoSlot);
             }
             let slot = self.free.pop_first().ok_or(NoSlot)?;
+            let full = if is_cleaning { self.cleaning_head.take() } else { self.head.take() };
+            self.closing.extend(full);
             self.uses += 1;
             let used = u64::from(self.epoch) << 32 | u64::from(self.uses);
             let fresh = Slot { state: SlotState::Open, used, needed: 0, has_damage: false };
@@ -333,6 +333,19 @@ impl State {
     /// Whether heads wait to be sealed.
     pub(crate) fn has_closing(&self) -> bool {
         !self.closing.is_empty()
+    }
+
+    /// Has heads sealed in which so many bytes are not needed, so that they can be cleaned. `false`: none is.
+    pub(crate) fn close_wasteful_heads(&mut self, gain: u64) -> bool {
+        let slots = &self.slots;
+        let wasteful = |head: &mut Head| {
+            let filled = u64::from(head.tail - PAGE_WORD);
+            filled.saturating_sub(slots[head.slot as usize].needed) >= gain
+        };
+        let closed = [self.head.take_if(wasteful), self.cleaning_head.take_if(wasteful)];
+        let before = self.closing.len();
+        self.closing.extend(closed.into_iter().flatten());
+        self.closing.len() > before
     }
 
     /// No more is appended to the heads.
