@@ -147,6 +147,10 @@ def test_listings_of_what_changes_and_that_nobody_reads(place):
 def test_as_many_locks_as_there_may_be_and_one_more(place):
     server = made(place, "/locks")
     server.command("mkdir", "/locks/many").exits()
+    # A path has at most 16 shared ones.
+    paths = ["/locks/f", *(f"/locks/g{at}" for at in range(62))]
+    for path in paths[1:]:
+        equal(ask(server, "PUT", path, body="g")[0], 201)
     secret = json.loads(server.command("key", "create", "locker", "--admin", "--json").exits().out)["secret"]
     before = tree(server)
     tokens = []
@@ -154,12 +158,14 @@ def test_as_many_locks_as_there_may_be_and_one_more(place):
     began = time.monotonic()
     with Line(server) as line:
         for at in range(1_001):
-            line.send(head("LOCK", "/locks/f", f"Content-Length: {len(body)}", key=secret, close=False) + body.encode())
+            line.send(head("LOCK", paths[at // 16], f"Content-Length: {len(body)}", key=secret, close=False) + body.encode())
             status, header, answer = line.answer()
             equal(status, 200 if at < 1_000 else 423, f"lock {at}: {answer[:300]}")
             if status == 200:
                 tokens.append(re.search("lock-token: (<.*>)", header)[1])
     equal(len(tokens), 1_000)
+    status, _, answer = ask(server, "LOCK", "/locks/f", body=body, key=secret)
+    equal((status, "16 shared locks" in answer), (423, True), "one beyond those of a path")
     # One beyond makes no empty file either.
     equal(ask(server, "LOCK", "/locks/many/new", body=body, key=secret)[0] >= 400, True)
     equal(tree(server), before, "what there is")
@@ -175,8 +181,8 @@ def test_as_many_locks_as_there_may_be_and_one_more(place):
     found = ask(server, "UNLOCK", "/locks/f", f"Lock-Token: {tokens[0]}", key=stranger)[0]
     equal(found in (403, 404, 409), True, f"a token is its owner's alone: {found}")
     with Line(server) as line:
-        for token in tokens:
-            line.send(head("UNLOCK", "/locks/f", f"Lock-Token: {token}", key=secret, close=False))
+        for at, token in enumerate(tokens):
+            line.send(head("UNLOCK", paths[at // 16], f"Lock-Token: {token}", key=secret, close=False))
             equal(line.answer()[0], 204)
     if time.monotonic() - began > 120:
         raise AssertionError("a thousand locks took more than two minutes")

@@ -1,6 +1,7 @@
 """Stock clients of XRootD through a stock server with Kist's plugins."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -93,6 +94,52 @@ def test_names(place):
     for name in ["/open/names/späße €", "/open/names/a b?c", "/open/names/" + "n" * 200]:
         place.xrdcp(place.file("f", name.encode()), place.xrootd.url + name.replace("?", "%3f")).exits()
     equal(len(fs("ls", "/open/names").exits().out.splitlines()), 4, "names")
+
+
+def test_names_with_line_ends_spoil_no_listing(place):
+    place.kist.command("mkdir", "-p", "/open/lines").exits()
+    for name in ("a\n..", "b\r\nc%", "d%0Ae"):
+        place.kist.command("put", place.file("line", b"x"), f"/open/lines/{name}").exits()
+    listed = place.xrdfs("ls", "/open/lines").exits().out.split("\n")
+    equal(sorted(line for line in listed if line), [f"/open/lines/{name}" for name in ("a%0A..", "b%0D%0Ac%25", "d%0Ae")], "a name is a line")
+    equal(len(place.xrdfs("ls", "-l", "/open/lines").exits().out.splitlines()), 3, "with all of it")
+    # What can be asked for is had.
+    place.xrdcp(place.url("/open/lines/d%0Ae"), "-").exits()
+
+
+def test_no_file_of_the_host_is_reached(place):
+    # XRootD keeps extended attributes of paths itself, in the file system of its host.
+    mine = place.at / "of-the-host"
+    mine.write_bytes(b"x")
+    if IS_ROOT:
+        shutil.chown(mine, XROOTD_USER, XROOTD_USER)
+    os.setxattr(mine, "user.U.own", b"secret")
+    place.kist.put("/open/attributes", b"a")
+    for path in (str(mine), "/open/attributes"):
+        for asked in (["set", "a=b"], ["del", "own"], ["get", "own"], ["list"]):
+            told = place.xrdfs("xattr", path, *asked)
+            equal("secret" in told.out + told.err, False, f"{path} {asked}")
+            told.fails()
+    equal(os.listxattr(mine), ["user.U.own"], "the file of the host")
+    # Nobody's way is barred by such a question.
+    began = time.monotonic()
+    place.xrdcp("-f", place.file("free", b"b"), place.url("/open/attributes")).exits()
+    equal(time.monotonic() - began < 3, True, "at once")
+
+
+def test_the_plugin_alone_keeps_the_host_apart():
+    # The same, also where the configuration has lost the line about it.
+    with Place(more="ofs.xattr uset on\n") as place:
+        mine = place.at / "of-the-host"
+        mine.write_bytes(b"x")
+        if IS_ROOT:
+            shutil.chown(mine, XROOTD_USER, XROOTD_USER)
+        os.setxattr(mine, "user.U.own", b"secret")
+        for asked in (["set", "a=b"], ["del", "own"], ["get", "own"], ["list"]):
+            told = place.xrdfs("xattr", str(mine), *asked)
+            equal("secret" in told.out + told.err, False, asked)
+        equal(os.listxattr(mine), ["user.U.own"], "the file of the host")
+        place.xrootd.lives()
 
 
 def test_a_directory_of_many_is_listed_in_pages(place):

@@ -485,6 +485,24 @@ int Directory::Opendir(const char *name, XrdOucEnv &env) {
     KIST_END
 }
 
+// A listing is lines: a name with an end of line would be two, and the rest of the listing unreadable. Such a
+// name is shown with percent signs; under that name nothing is found, and nobody can ask for it here.
+static std::string in_one_line(const std::string &name) {
+    auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+    if (std::none_of(name.begin(), name.end(), is_control)) return name;
+    std::string shown;
+    for (unsigned char c : name) {
+        if (!is_control(c) && c != '%') {
+            shown += static_cast<char>(c);
+            continue;
+        }
+        char code[4];
+        snprintf(code, sizeof code, "%%%02X", c);
+        shown += code;
+    }
+    return shown;
+}
+
 int Directory::Readdir(char *into, int room) {
     KIST_BEGIN
         if (!is_open || room < 1) return -EBADF;
@@ -494,8 +512,9 @@ int Directory::Readdir(char *into, int room) {
         if (page.empty()) return 0;
         Line line = std::move(page.front());
         page.pop_front();
-        if (line.name.size() >= static_cast<size_t>(room)) return -ENAMETOOLONG;
-        memcpy(into, line.name.c_str(), line.name.size() + 1);
+        std::string name = in_one_line(line.name);
+        if (name.size() >= static_cast<size_t>(room)) return -ENAMETOOLONG;
+        memcpy(into, name.c_str(), name.size() + 1);
         if (wanted) line.entry.fill(wanted);
         return 0;
     KIST_END

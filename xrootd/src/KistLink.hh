@@ -137,7 +137,7 @@ struct Settings {
     std::string socket;
     std::string tpc_directory;
     int finish_seconds = 600;  // the longest wait until a new file is durable
-    int answer_seconds = 60;   // the longest wait for an answer, or until Kist takes what is sent
+    int answer_seconds = 30;   // the longest wait for an answer, or until Kist takes what is sent
     int connect_seconds = 20;  // the longest wait for Kist to listen again
 };
 Settings &settings();

@@ -72,8 +72,9 @@ private:
 OpenFiles &open_files();
 
 // Whoever is on the way to Open() arrives within this time: XrdOfs waits a second at most for a lock. Now and
-// then it gives up before Open(), and the thread does nothing else for long.
-constexpr std::chrono::seconds ON_THE_WAY_MAX(30);
+// then it gives up before Open(), or asks for something else than a file to read, and the thread does nothing
+// else for long: others wait no longer than this.
+constexpr std::chrono::seconds ON_THE_WAY_MAX(3);
 // Of a writer: one that arrives later is told to come again, so that a shorter time is safe.
 constexpr std::chrono::seconds WRITER_ON_THE_WAY_MAX(3);
 

@@ -30,6 +30,9 @@ const XrdSecEntity *entity(XrdOucEnv *env) { return env ? env->secEnv() : nullpt
 
 // ---- storage
 
+// There is no file below it, and none can be made.
+constexpr char NOWHERE[] = "/dev/null";
+
 class Storage : public XrdOss {
 public:
     XrdOssDF *newDir(const char *tident) override { return new (std::nothrow) Directory(tident); }
@@ -68,19 +71,23 @@ public:
         KIST_END
     }
 
-    // Where that program is to write to.
+    // Where that program is to write to. Nothing else stands in a file system of this host: whoever asks
+    // for the place of a path gets one below which there is no file. XRootD would use it by itself, for
+    // extended attributes, and the file there would have nothing to do with Kist.
     const char *Lfn2Pfn(const char *path, char *buffer, int room, int &rc) override {
-        rc = 0;
         Pending &mine = pending();
-        if (mine.kind != Pending::WRITE || mine.fifo.empty() || mine.path != path) return path;
-        if (mine.fifo.size() >= static_cast<size_t>(room)) {
+        bool is_fifo = mine.kind == Pending::WRITE && !mine.fifo.empty() && mine.path == path;
+        std::string place = is_fifo ? mine.fifo : NOWHERE + std::string(path);
+        if (place.size() >= static_cast<size_t>(room)) {
             rc = -ENAMETOOLONG;
             return nullptr;
         }
-        return strcpy(buffer, mine.fifo.c_str());
+        rc = 0;
+        return strcpy(buffer, place.c_str());
     }
     int Lfn2Pfn(const char *path, char *buffer, int room) override {
-        return XrdOss::Lfn2Pfn(path, buffer, room);
+        int error;
+        return Lfn2Pfn(path, buffer, room, error) ? 0 : error;
     }
 
     int Mkdir(const char *path, mode_t mode, int parents, XrdOucEnv *env) override {
@@ -430,6 +437,8 @@ public:
             XrdOucEnv *env = sum.envP;
             Entry entry;
             if (!entity(env)) return -EACCES;
+            // It comes as Storage::Lfn2Pfn() says.
+            if (!strncmp(path, NOWHERE, sizeof NOWHERE - 1)) path += sizeof NOWHERE - 1;
             if (Failure failure = Storage::stat(path, env, entry)) return number(failure);
             if (entry.flags & IS_DIRECTORY) return -EISDIR;
             uint32_t value = !strcmp(sum.Name, "adler32") ? entry.adler32 : entry.crc32c;

@@ -27,7 +27,10 @@ pub use guard::Guard;
 pub use guarded::Guarded;
 pub use journal::{AuditEntry, AuditLine, Outcome};
 pub use keyring::{AccessKey, KEY_GROUPS_MAX, KEYS_MAX, KeyError, KeyInfo, KeyRequest, NewKey};
-pub use locks::{LOCK_NOTE_BYTES_MAX, LOCK_SECONDS_MAX, LOCKS_MAX, LOCKS_OF_CALLER_MAX, Lock, LockRequest};
+pub use locks::{
+    LOCK_NOTE_BYTES_MAX, LOCK_SECONDS_MAX, LOCKS_MAX, LOCKS_OF_CALLER_MAX, LOCKS_OF_PATH_MAX, Lock,
+    LockRequest,
+};
 pub use notices::Notices;
 pub use roles::{Access, Bytes, Namespace, Objects, Operation, Owners, Parts, PathRequests, Staging, Trees};
 pub use seam::{Download, PartUpload, UPLOAD_SLOW_AFTER, Upload, UsageSteps};

@@ -18,6 +18,8 @@ use threads::{Mutex, MutexGuard};
 pub const LOCKS_MAX: usize = 10_000;
 /// Locks of one caller at most.
 pub const LOCKS_OF_CALLER_MAX: usize = 1_000;
+/// The most shared locks on one path: each is asked about with every change below.
+pub const LOCKS_OF_PATH_MAX: usize = 16;
 /// The longest time that a lock lasts without being refreshed, in seconds.
 pub const LOCK_SECONDS_MAX: u64 = 24 * 3600;
 /// The longest text with which a client says who it is.
@@ -103,7 +105,6 @@ impl Locks {
         if self.count.load(Ordering::Acquire) == 0 {
             return Ok(());
         }
-        let held = self.current(now);
         let is_ours = |lock: &Lock| lock.owner == caller && tokens.contains(&lock.token);
         let free = |locks: &[&Lock]| match locks.first() {
             Some(first) if !locks.iter().any(|lock| is_ours(lock)) => {
@@ -111,21 +112,21 @@ impl Locks {
             }
             _ => Ok(()),
         };
-        let counting = |at: &ArchivePath| -> Vec<&Lock> {
-            let locks = covering(&held.by_root, at).into_iter();
-            locks.filter(|lock| lock.root == *at || reaches(lock, at)).collect()
+        let directory = path.split().map(|(directory, _)| directory).filter(|_| touch != Touch::Itself);
+        let looked_at: Vec<(&ArchivePath, Vec<Lock>)> = {
+            let held = self.current(now);
+            if touch == Touch::Tree {
+                below(&held.by_root, path)
+                    .try_for_each(|(_, locks)| free(&locks.iter().collect::<Vec<_>>()))?;
+            }
+            let of = |at| (at, covering(&held.by_root, at).into_iter().cloned().collect());
+            [Some(path), directory.as_ref()].into_iter().flatten().map(of).collect()
         };
-        free(&counting(path))?;
-        if touch == Touch::Itself {
-            return Ok(());
-        }
-        if let Some((directory, _)) = path.split() {
-            free(&counting(&directory))?;
-        }
-        if touch == Touch::New {
-            return Ok(());
-        }
-        below(&held.by_root, path).try_for_each(|(_, locks)| free(&locks.iter().collect::<Vec<_>>()))
+        // Nobody waits for the catalogue because of somebody else's locks.
+        looked_at.into_iter().try_for_each(|(at, locks)| {
+            let counts = |lock: &&Lock| lock.root == *at || reaches(lock, at);
+            free(&locks.iter().filter(counts).collect::<Vec<_>>())
+        })
     }
 
     /// Takes a lock.
@@ -146,6 +147,9 @@ impl Locks {
         if let Some(other) = others.into_iter().find(|other| is_exclusive || other.is_exclusive) {
             let (root, by) = (other.root.clone(), other.owner.clone());
             return refused(WhyNoLock::Other { root, by });
+        }
+        if held.by_root.get(&path).map_or(0, Vec::len) >= LOCKS_OF_PATH_MAX {
+            return refused(WhyNoLock::OfPath(LOCKS_OF_PATH_MAX));
         }
         let all = || held.by_root.values().flatten();
         if all().count() >= LOCKS_MAX {
@@ -425,5 +429,16 @@ mod tests {
         assert!(matches!(refused, ArchiveError::NoLock { why: WhyNoLock::OfAll(LOCKS_MAX), .. }));
         locks.give_back(&path("/anna/0"), "anna0", Some("anna"), seconds(0)).unwrap();
         assert!(take("bert", 0).is_ok());
+    }
+
+    #[test]
+    fn no_more_shared_ones_are_on_a_path_than_there_may_be() {
+        let locks = Locks::default();
+        let take = |n: usize| locks.take(ask("/a", false, true), &who("anna"), format!("{n}"), seconds(0));
+        (0..LOCKS_OF_PATH_MAX).for_each(|n| drop(take(n).unwrap()));
+        let refused = take(LOCKS_OF_PATH_MAX).unwrap_err();
+        assert!(matches!(refused, ArchiveError::NoLock { why: WhyNoLock::OfPath(LOCKS_OF_PATH_MAX), .. }));
+        locks.give_back(&path("/a"), "0", Some("anna"), seconds(0)).unwrap();
+        assert!(take(LOCKS_OF_PATH_MAX).is_ok());
     }
 }

@@ -1,5 +1,6 @@
 //! What one caller may do with which path.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -176,13 +177,18 @@ impl<E: Access + ?Sized> Rule<E> {
         if locks.is_empty() {
             return Ok(());
         }
-        // What cannot be looked at counts as within reach.
+        // Asked for each lock that covers a path, one path after the other: it is looked up once.
+        let known: RefCell<Option<(ArchivePath, Option<AccessChain>)>> = RefCell::new(None);
         let reaches = |lock: &Lock, at: &ArchivePath| {
-            self.engine.access_chain(at).map_or(true, |chain| {
-                let is_directory = chain.exists && chain.is_directory;
-                let target = if is_directory { Target::Directory } else { Target::File };
-                decide(&lock.holder, Rights::MODIFY, at, target, &nodes(&chain)).is_ok()
-            })
+            let mut known = known.borrow_mut();
+            if known.as_ref().is_none_or(|(path, _)| path != at) {
+                *known = Some((at.clone(), self.engine.access_chain(at).ok()));
+            }
+            // What cannot be looked at counts as within reach.
+            let Some((_, Some(chain))) = known.as_ref() else { return true };
+            let is_directory = chain.exists && chain.is_directory;
+            let target = if is_directory { Target::Directory } else { Target::File };
+            decide(&lock.holder, Rights::MODIFY, at, target, &nodes(chain)).is_ok()
         };
         let held = (self.ledger.caller.name.as_str(), &tokens[..]);
         locks.admit(path, touch, held, &reaches, self.ledger.steady())

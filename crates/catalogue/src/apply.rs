@@ -274,6 +274,7 @@ fn do_some(draft: &mut Draft<'_>, work: &Work, most: u32) -> Result<Outcome, Rej
         Work::TrimChanges(through) => tidy::trim_changes(draft, *through, most),
         Work::DissolvePack(container) => dissolve::some(draft, *container, most),
         Work::OrderByUse => online::order_by_use(draft, most),
+        Work::CountPaths => request::count_paths(draft, most),
         Work::RemoveTree(directory) => tree::remove_some(draft, *directory, most),
     }
 }

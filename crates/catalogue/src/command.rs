@@ -20,9 +20,9 @@ mod work;
 pub use envelope::Envelope;
 pub use file::{CloneFile, PartsRecalled, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace};
 pub use limits::{
-    BATCH_FILES_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX, IDEMPOTENCY_KEPT, OPEN_REQUESTS_MAX, PRIORITY_MAX,
-    PRIORITY_USUAL, QUOTAS_MAX, REQUEST_FILES_MAX, REQUEST_PATHS_MAX, SEGMENTS_MAX, TREE_ROWS_LOOKED_MAX,
-    TREES_MAX, UNKNOWN_BATCH_MAX,
+    BATCH_FILES_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX, IDEMPOTENCY_KEPT, KEPT_PATH_BYTES_MAX,
+    OPEN_REQUESTS_MAX, PRIORITY_MAX, PRIORITY_USUAL, QUOTAS_MAX, REQUEST_FILES_MAX, REQUEST_PATHS_MAX,
+    SEGMENTS_MAX, TREE_ROWS_LOOKED_MAX, TREES_MAX, UNKNOWN_BATCH_MAX,
 };
 pub use outcome::{EvictRefusal, Outcome, PoolLoss, PutOutcome, Removal, RemovedFile, Requeue};
 pub use request::{AskedFor, AskedPath};
@@ -715,7 +715,8 @@ pub enum Command {
         pin: Duration,
     },
     /// Adds paths to such a request while it is being filled. A file that does not exist any more is refused
-    /// by itself, the command is not.
+    /// by itself, the command is not. Refused if all paths that requests of this owner keep would have more
+    /// than [`KEPT_PATH_BYTES_MAX`] bytes ([`Rule::PathsCounted`](crate::Rule)).
     AddPaths {
         /// The request.
         request: RequestId,

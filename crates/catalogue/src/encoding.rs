@@ -17,11 +17,11 @@ use crate::record::{
     CleanerRecord, CleaningAsk, ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState,
     Counter, DirectoryRecord, DriveCleaning, DriveDisk, DriveDiskRecord, DriveSlot, Entry, FileKind,
     FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule,
-    MemberRecord, PathList, PathRefusal, PathTarget, PoolDriveRecord, PoolDriveState, QueuedContainer,
-    QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem, RecodingRecord,
-    RequestPath, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord,
-    Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
-    UnknownExtent, UnneededSectors, Version, Versioning,
+    MemberRecord, PathList, PathPlace, PathRefusal, PathTarget, PoolDriveRecord, PoolDriveState,
+    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem,
+    RecodingRecord, RequestPath, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord,
+    SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile,
+    TreeRecord, UnknownExtent, UnneededSectors, Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
@@ -357,6 +357,7 @@ choice!(PathRefusal {
 });
 choice!(PathTarget { 0 = Item(number), 1 = Refused(why) });
 record!(RequestPath { path, target });
+record!(PathPlace { request, number });
 choice!(AskedFor { 0 = File(file), 1 = Refused(why) });
 record!(AskedPath { path, file, pin });
 record!(RecallItem { container, length, since });
@@ -415,7 +416,7 @@ record!(PartsRecalled { blobs, files, parts });
 
 choice!(Rule {
     0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId, 3 = AnotherGives, 4 = UrgentAnew,
-    5 = KeysAskedFirst, 6 = OrderedByUse, 7 = RequestTimes
+    5 = KeysAskedFirst, 6 = OrderedByUse, 7 = RequestTimes, 8 = PathsCounted
 });
 
 choice!(Work {
@@ -428,6 +429,7 @@ choice!(Work {
     6 = DissolvePack(container),
     7 = OrderByUse,
     10 = RemoveTree(tree),
+    11 = CountPaths,
 });
 
 choice!(Command {

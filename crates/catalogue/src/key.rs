@@ -166,6 +166,10 @@ pub(crate) fn open_requests(owner: &str) -> Key {
     [&[0], owner.as_bytes()].concat()
 }
 
+pub(crate) fn path_bytes(owner: &str) -> Key {
+    open_requests(owner)
+}
+
 pub(crate) fn request_file(request: RequestId, file: FileId) -> Key {
     join2(request.0, file.0)
 }
@@ -225,7 +229,8 @@ pub(crate) fn base(vid: Vid, change: u64) -> Key {
     segment(vid, change)
 }
 
-/// The key of the one record of `clock`, of `leaps`, of `trimmed` and of `by_use_behind`.
+/// The key of the one record of `clock`, of `leaps`, of `trimmed`, of `by_use_behind` and of
+/// `path_bytes_behind`.
 pub(crate) const CLOCK: &[u8] = &[0];
 
 pub(crate) fn rule(rule: Rule) -> Key {
@@ -364,7 +369,8 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         | Table::Rule
         | Table::Rebalance
         | Table::Recoding
-        | Table::ByUseBehind => length == 1,
+        | Table::ByUseBehind
+        | Table::PathBytesBehind => length == 1,
         Table::Class | Table::TapePool | Table::Residency | Table::PoolDrive | Table::DriveDisk => {
             length == 2
         }
@@ -405,9 +411,12 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         Table::Version => NAMES.contains(&rest(8 + 9)),
         Table::Lifecycle => rest(9) <= NAME_BYTES_MAX,
         Table::UploadName => (1..=UPLOAD_PATH_BYTES).contains(&rest(8 + 9)),
-        Table::Counter | Table::Quota | Table::DriveDown | Table::DriveCleaning | Table::OpenRequests => {
-            length > 0
-        }
+        Table::Counter
+        | Table::Quota
+        | Table::DriveDown
+        | Table::DriveCleaning
+        | Table::OpenRequests
+        | Table::PathBytes => length > 0,
         Table::KeyAtHand => (1..=KeyId::BYTES_MAX).contains(&rest(KeyCheck::BYTES)),
     }
 }

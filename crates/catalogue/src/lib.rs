@@ -31,11 +31,11 @@ pub use check::Inconsistency;
 pub use command::{
     ABORT_PARTS_MAX, AdoptContainer, AskedFor, AskedPath, BATCH_FILES_MAX, BUCKET_UPLOADS_MAX, BULK_FILES,
     CONTAINER_MEMBERS_MAX, CloneFile, Command, CompleteUpload, Envelope, EvictRefusal, IDEMPOTENCY_KEPT,
-    OPEN_REQUESTS_MAX, OpenPack, OpenUpload, Outcome, PARTS_MAX, PRIORITY_MAX, PRIORITY_USUAL, PartsRecalled,
-    PlannedContainer, PoolCopy, PoolData, PoolLoss, PutFile, PutObject, PutOutcome, PutPart, QUOTAS_MAX,
-    REQUEST_FILES_MAX, REQUEST_PATHS_MAX, RecallDone, Removal, RemovedFile, Replace, Requeue, SEGMENTS_MAX,
-    SealContainer, TREE_ROWS_LOOKED_MAX, TREES_MAX, TapeFound, UNKNOWN_BATCH_MAX, UPLOADS_MAX, Work,
-    completion_key,
+    KEPT_PATH_BYTES_MAX, OPEN_REQUESTS_MAX, OpenPack, OpenUpload, Outcome, PARTS_MAX, PRIORITY_MAX,
+    PRIORITY_USUAL, PartsRecalled, PlannedContainer, PoolCopy, PoolData, PoolLoss, PutFile, PutObject,
+    PutOutcome, PutPart, QUOTAS_MAX, REQUEST_FILES_MAX, REQUEST_PATHS_MAX, RecallDone, Removal, RemovedFile,
+    Replace, Requeue, SEGMENTS_MAX, SealContainer, TREE_ROWS_LOOKED_MAX, TREES_MAX, TapeFound,
+    UNKNOWN_BATCH_MAX, UPLOADS_MAX, Work, completion_key,
 };
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};
 pub use error::{NotAtOnce, Object, ReadError, Rejection};

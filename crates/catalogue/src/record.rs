@@ -32,6 +32,7 @@ pub use hold::{Hold, Retention, RetentionMode, Versioning};
 pub use pool_drive::{
     DriveDisk, DriveDiskRecord, DriveSlot, PoolDriveRecord, PoolDriveState, RebalanceRecord, RecodingRecord,
 };
+pub(crate) use request::PathPlace;
 pub use request::{
     ItemState, PathList, PathRefusal, PathTarget, RequestItem, RequestPath, RequestRecord, RequestState,
 };

@@ -158,11 +158,15 @@ pub enum Table {
     Submission = 80,
     /// 0, who asks → how many such requests of theirs have not ended; no row: none.
     OpenRequests = 81,
+    /// 0, who asks → how many bytes the paths have that all requests of theirs keep; no row: none.
+    PathBytes = 82,
+    /// One record, while paths are older than their count: behind which ones it goes on.
+    PathBytesBehind = 83,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 71;
+    pub const COUNT: usize = 73;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -237,6 +241,8 @@ impl Table {
         Table::RequestPath,
         Table::Submission,
         Table::OpenRequests,
+        Table::PathBytes,
+        Table::PathBytesBehind,
     ];
 
     /// The table's name in the engine.
@@ -314,6 +320,8 @@ impl Table {
             Table::RequestPath => "request_path",
             Table::Submission => "submission",
             Table::OpenRequests => "open_requests",
+            Table::PathBytes => "path_bytes",
+            Table::PathBytesBehind => "path_bytes_behind",
         }
     }
 

@@ -126,6 +126,7 @@ parts! {
     ExpireSomePins {} => Work::ExpirePins.some();
     ExpireSomeAnswers {} => Work::ExpireIdempotency.some();
     TrimSome { through: u64, most: u32 } => Command::DoSome { work: Work::TrimChanges(through), most };
+    CountSomePaths {} => Work::CountPaths.some();
     RemoveSomeOfTree { directory: DirId } => Work::RemoveTree(directory).some();
 }
 
@@ -219,6 +220,7 @@ answers! {
     CountQuota => bool: Outcome::More(more) => more;
     CancelSome => bool: Outcome::More(more) => more;
     ForgetSome => bool: Outcome::More(more) => more;
+    CountSomePaths => bool: Outcome::More(more) => more;
     EvictSomeCold => bool: Outcome::More(more) => more;
     DissolveSome => bool: Outcome::More(more) => more;
     ExpireSomePins => u32: Outcome::Dropped(count) => count;

@@ -18,7 +18,7 @@ use crate::key::{self, KeyReader};
 use crate::kv::{KvError, Snapshot};
 use crate::record::{
     BlobRecord, ClassRecord, ClockRecord, Counter, DirectoryRecord, Entry, FileRecord, LeapsBelieved,
-    RequestItem, RequestPath, RequestRecord, Tally, Want,
+    PathPlace, RequestItem, RequestPath, RequestRecord, Rule, Tally, Want,
 };
 use crate::table::Table;
 
@@ -472,7 +472,15 @@ impl<'a> View<'a> {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn pins(&self, file: FileId) -> Result<Vec<(RequestId, Timestamp)>, ReadError> {
-        self.rows_within(Table::Pin, &key::file(file), None, usize::MAX, |mut parts, key, value| {
+        self.some_pins(file, usize::MAX)
+    }
+
+    /// The same of at most so many requests, the oldest ones.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn some_pins(&self, file: FileId, most: usize) -> Result<Vec<(RequestId, Timestamp)>, ReadError> {
+        self.rows_within(Table::Pin, &key::file(file), None, most, |mut parts, key, value| {
             parts.u64()?;
             Ok((RequestId(parts.u64()?), frame::open(Table::Pin, key, value)?))
         })
@@ -558,6 +566,40 @@ impl<'a> View<'a> {
     /// If the catalogue cannot be read.
     pub fn open_requests(&self, owner: &str) -> Result<u32, ReadError> {
         Ok(self.get(Table::OpenRequests, &key::open_requests(owner))?.unwrap_or(0))
+    }
+
+    /// How many bytes the paths have that all requests of an owner keep, as far as they are counted by now
+    /// (see [`View::has_uncounted_paths`]).
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn path_bytes(&self, owner: &str) -> Result<u64, ReadError> {
+        Ok(self.get(Table::PathBytes, &key::path_bytes(owner))?.unwrap_or(0))
+    }
+
+    /// Whether requests may keep paths that are older than their count, and are still to be counted.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn has_uncounted_paths(&self) -> Result<bool, ReadError> {
+        Ok(self.path_bytes_behind()?.is_some())
+    }
+
+    /// The next path to be counted of those that are older than their count, if they are not through.
+    pub(crate) fn path_bytes_behind(&self) -> Result<Option<PathPlace>, ReadError> {
+        self.get(Table::PathBytesBehind, key::CLOCK)
+    }
+
+    /// Tells of paths by where they stand whether they are counted by now.
+    pub(crate) fn counted_paths(&self) -> Result<impl Fn(RequestId, u32) -> bool + use<>, ReadError> {
+        let (holds, behind) = (self.holds(Rule::PathsCounted)?, self.path_bytes_behind()?);
+        let is_counted = move |place| holds && behind.is_none_or(|behind| place < behind);
+        Ok(move |request, number| is_counted(PathPlace { request, number }))
+    }
+
+    /// Whether any request names paths.
+    pub(crate) fn has_paths(&self) -> Result<bool, ReadError> {
+        Ok(!self.rows(Table::RequestPath, &[], None, 1, |_, _, _| Ok(()))?.is_empty())
     }
 
     /// A tally; zero if nothing was counted yet.

@@ -602,7 +602,7 @@ mod tests {
         };
         let settings: Vec<&str> =
             grid.lines().filter_map(|line| line.strip_prefix("# ")).filter(is_setting).collect();
-        assert_eq!(settings.len(), 11, "{settings:?}");
+        assert_eq!(settings.len(), 12, "{settings:?}");
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), format!("{above}\n{}\n", settings.join("\n"))).unwrap();
         let config = load(file.path()).unwrap();

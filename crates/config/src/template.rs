@@ -351,8 +351,8 @@ fn classes_part(values: &Values) -> String {
 /// What a site of the grid sets beside addresses. A `# ` before a key, and text else.
 const GRID_PART: &str = r#"
 # What a site of the grid sets beside `webdav_listen`; all of it has a meaning without these lines too.
-# Third-party copies (docs/reference/webdav.md): where certificates of other servers are known from (without it
-# the system's), and which private networks and hosts may be reached: none without it.
+# Third-party copies (docs/reference/webdav.md): authorities of other servers' certificates (without it those
+# of the system), and which private networks and hosts may be reached: none without it.
 # [third_party_copy]
 # authorities = ["/etc/grid-security/certificates"]
 # allow = ["10.0.0.0/8", "*.example.org"]
@@ -365,9 +365,11 @@ const GRID_PART: &str = r#"
 # lifetime_max = "30d"
 # activities = { "T0 Export" = 7 }
 
-# A stock XRootD server with Kist's plugins, beside this server (docs/reference/xrootd.md): the user that it
-# runs as. `kist xrootd config` writes its configuration. Only with this table is there a socket for it.
+# A stock XRootD server with Kist's plugins, beside this server (docs/reference/xrootd.md): a socket in a
+# directory that its user gets to, and that user. `kist xrootd config` writes its configuration. Only with
+# this table is there a socket for it.
 # [xrootd]
+# socket = "/run/kist/xrootd.sock"
 # user = "xrootd"
 # group = "xrootd"
 "#;

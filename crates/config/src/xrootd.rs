@@ -12,6 +12,8 @@ use super::value::Span;
 
 /// Protocols of XRootD with rules of their own: nothing is to be believed of them.
 const NEVER_TRUSTED: [&str; 3] = ["gsi", "ztn", "https"];
+/// Those that can be believed by their word alone, if the site says so.
+const TRUSTED: [&str; 5] = ["sss", "krb5", "pwd", "unix", "host"];
 /// Where users and groups of this machine stand.
 const PASSWD: &str = "/etc/passwd";
 const GROUP: &str = "/etc/group";
@@ -40,7 +42,7 @@ pub struct Xrootd {
     pub nearline: OnNearline,
     /// For how long staged files are pinned.
     #[serde(default = "pin")]
-    pub pin: Span,
+    pub pin: Spanned<Span>,
 }
 
 /// What a client gets that opens a file which is on tape only.
@@ -66,8 +68,8 @@ fn nobody() -> Spanned<Vec<String>> {
     Spanned::new(0..0, Vec::new())
 }
 
-fn pin() -> Span {
-    Span(base::Duration::from_secs(7 * 86_400))
+fn pin() -> Spanned<Span> {
+    Spanned::new(0..0, Span(base::Duration::from_secs(7 * 86_400)))
 }
 
 /// What the door is told of `[xrootd]`, with names of users as numbers.
@@ -110,7 +112,7 @@ impl Xrootd {
                 OnNearline::Error => Nearline::Refuse,
                 OnNearline::Stall => Nearline::Stall,
             },
-            pin: pin.0,
+            pin: pin.get_ref().0,
         })
     }
 }
@@ -137,11 +139,19 @@ fn number(name: &str, file: &str, text: &str) -> Result<u32, String> {
 /// Checks what types cannot say.
 pub(super) fn check(xrootd: &Xrootd) -> Result<(), Finding> {
     let trust = &xrootd.trust;
-    let is_word = |name: &String| !name.is_empty() && name.len() < 8 && name.is_ascii();
-    if let Some(wrong) = trust.get_ref().iter().find(|name| !is_word(name)) {
-        return Err((trust.span(), format!("'{wrong}' is no protocol of XRootD, such as \"sss\"")));
+    let never = |name: &&String| NEVER_TRUSTED.contains(&name.as_str());
+    let is_known = |name: &&String| TRUSTED.contains(&name.as_str()) || never(name);
+    if let Some(wrong) = trust.get_ref().iter().find(|name| !is_known(name)) {
+        let known = TRUSTED.join(", ");
+        return Err((
+            trust.span(),
+            format!("'{wrong}' is no protocol of XRootD that can be trusted: {known}"),
+        ));
     }
-    match trust.get_ref().iter().find(|name| NEVER_TRUSTED.contains(&name.as_str())) {
+    if xrootd.pin.get_ref().0 == base::Duration::ZERO {
+        return Err((xrootd.pin.span(), "files that are staged have to stay for a while: \"7d\"".to_owned()));
+    }
+    match trust.get_ref().iter().find(never) {
         Some(never) => {
             let message = format!(
                 "'{never}' is not to be trusted: its certificates go by [[identity.certificates]], its \

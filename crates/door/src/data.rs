@@ -14,8 +14,8 @@ use crate::get::{get, head};
 use crate::put::put;
 use crate::shared::Asked;
 use entrance::Call;
-use entrance::Refusal;
 use entrance::percent::archive_path;
+use entrance::{Refusal, refuse_endless};
 
 const METHODS: &str = "GET, HEAD, PUT, DELETE";
 
@@ -39,7 +39,12 @@ pub(crate) async fn data(
     match parts.method {
         Method::GET => get(&shared, asked).await,
         Method::HEAD => head(&shared, asked).await,
-        Method::PUT => put(&shared, asked).await,
+        Method::PUT => {
+            if !asked.headers.contains_key("kist-link-target") {
+                refuse_endless(parts.version, &asked.headers)?;
+            }
+            put(&shared, asked).await
+        }
         Method::DELETE => delete(&shared, asked).await,
         _ => Err(Refusal::method(METHODS)),
     }

@@ -20,4 +20,4 @@ pub use enter::{enter, uri_fits};
 pub use object::Object;
 pub use plan::{Plan, entity_tag, is_of_this};
 pub use problem::{Kind, Refusal, unsatisfied};
-pub use upload::{Incoming, present, refuse_parts, store};
+pub use upload::{Incoming, present, refuse_endless, refuse_parts, store};

@@ -71,6 +71,8 @@ kinds! {
     BadPath "bad-path" BAD_REQUEST;
     /// Not as many bytes as announced.
     LengthMismatch "length-mismatch" BAD_REQUEST;
+    /// Where the body ends is not said.
+    LengthRequired "length-required" LENGTH_REQUIRED;
     /// Not the bytes announced.
     DigestMismatch "digest-mismatch" BAD_REQUEST;
     /// Unknown class.

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use archive::PutDone;
 use base::Timestamp;
 use bytes::Bytes;
-use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, CONTENT_RANGE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, TRANSFER_ENCODING};
+use http::{HeaderMap, Version};
 use hyper::body::Body;
 use transfer::{AnyError, Fault, Holder, LowestRate, Reply, Sink, Source, Transfers};
 use transfer::{WHOLE_BYTES_MAX, gather, next_bytes, on_thread};
@@ -109,6 +109,21 @@ pub fn refuse_parts(headers: &HeaderMap) -> Result<(), Refusal> {
         return Err(Refusal::bad("Content-Encoding is not supported: send the file's own bytes"));
     }
     Ok(())
+}
+
+/// A body of which nobody says where it ends is an empty one in HTTP/1 (RFC 9112, 6.3). A client that ends
+/// it with the connection, as that of HTTP/1.0 does, would have an empty file for its bytes.
+///
+/// # Errors
+/// [`Kind::LengthRequired`].
+pub fn refuse_endless(version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
+    let says = headers.contains_key(CONTENT_LENGTH) || headers.contains_key(TRANSFER_ENCODING);
+    if says || version > Version::HTTP_11 {
+        return Ok(());
+    }
+    let detail = "where the body ends is not said: send Content-Length (0 for an empty file) or \
+                  Transfer-Encoding: chunked";
+    Err(Refusal::new(Kind::LengthRequired, detail))
 }
 
 /// The time at which a file is put of which the client names none: by the system's clock, as the times of

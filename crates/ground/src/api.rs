@@ -141,7 +141,7 @@ pub struct FileStat {
     pub copies: Vec<CopyInfo>,
     /// How many tape copies its class asks for.
     pub copies_wanted: u32,
-    /// Requests that pin it, and until when.
+    /// Requests that pin it, and until when; of many the oldest hundred.
     pub pins: Vec<(RequestId, Timestamp)>,
 }
 

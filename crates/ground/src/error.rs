@@ -230,6 +230,15 @@ pub enum ArchiveError {
         /// The most.
         limit: u64,
     },
+    /// Requests of a caller keep as many bytes of paths as those of one may.
+    #[error(
+        "the requests of this caller keep paths of {limit} bytes, which is the most: delete some, or give \
+         back what they hold (release), after which the oldest go by themselves; or wait until pins run out"
+    )]
+    TooManyPathBytes {
+        /// The most.
+        limit: u64,
+    },
     /// A path that is not one of a request's.
     #[error("request {request} does not name {path}: nothing was done")]
     NotInRequest {
@@ -820,6 +829,9 @@ pub enum WhyNoLock {
     /// The caller has as many as one may have.
     #[error("{0} locks are the most that one caller may hold: give some back first")]
     OfCaller(usize),
+    /// There are as many as can be on one path.
+    #[error("{0} shared locks are the most that can be on one path")]
+    OfPath(usize),
     /// There are as many as can be.
     #[error("{0} locks are held by all callers, and no more can be: try again when some have ended")]
     OfAll(usize),

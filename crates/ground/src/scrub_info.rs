@@ -21,7 +21,7 @@ pub struct UpkeepSettings {
     /// Ended requests with so many newer ones are forgotten before.
     pub requests_kept_max: u64,
     /// Requests that name paths one by one, and pin nothing, are forgotten before if newer ones of the same
-    /// owner have so many paths.
+    /// owner that have ended have so many paths.
     pub paths_kept_max: u64,
 }
 

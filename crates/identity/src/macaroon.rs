@@ -92,6 +92,9 @@ pub enum MacaroonError {
     /// It has ended.
     #[error("it has expired")]
     Expired,
+    /// One is asked for that would have ended already.
+    #[error("a caveat before: names a time that is over")]
+    Ended,
     /// It would never end.
     #[error("it has no caveat that says when it ends")]
     NoEnd,
@@ -203,8 +206,12 @@ pub fn make_macaroon(
     let mut caveats = vec![format!("path:{}", request.path)];
     caveats.extend(request.caveats.iter().cloned());
     caveats.push(format!("before:{}", rfc3339(end)));
-    let read: Result<Vec<Caveat>, _> = caveats.iter().map(|caveat| Caveat::read(caveat)).collect();
-    let bound = bound_of(&read?)?;
+    let read = caveats.iter().map(|caveat| Caveat::read(caveat)).collect::<Result<Vec<Caveat>, _>>()?;
+    // The last one is our own.
+    if read.iter().rev().skip(1).any(|caveat| matches!(caveat, Caveat::Before(end) if *end <= now)) {
+        return Err(MacaroonError::Ended);
+    }
+    let bound = bound_of(&read)?;
     let identifier = Identifier {
         format: FORMAT,
         nonce: nonce.iter().map(|byte| format!("{byte:02x}")).collect(),

@@ -80,7 +80,11 @@ pub fn reload(directory: &Path, authority: &Authority, issuer_keys: &IssuerKeys)
     let taken =
         config.as_ref().map_err(Clone::clone).and_then(|config| issuer_keys.take(config.identity.clone()));
     if let Err(error) = taken {
-        tracing::error!(%error, "issuers and certificates of clients stay as they were");
+        let stays = match &config {
+            Ok(_) => "issuers and certificates of clients stay as they were",
+            Err(_) => "issuers, certificates of clients and rules of third-party copies stay as they were",
+        };
+        tracing::error!(%error, "{stays}");
     }
     config.ok()
 }

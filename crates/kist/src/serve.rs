@@ -106,6 +106,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             door::check_tls(tls).map_err(wrong)?;
         }
         xrootd_settings(&config, &instance)?;
+        grid::copies(&config, &instance.directory)?;
         check_backup_directory(&config, &instance)?;
         check_tape_keys(&config, &instance)?;
         check_floors(&config, &instance)?;
@@ -189,7 +190,32 @@ fn check_floors(config: &Config, instance: &Instance) -> Outcome {
 fn xrootd_settings(config: &Config, instance: &Instance) -> Outcome<Option<config::XrootdSettings>> {
     let settings = config.xrootd.as_ref().map(|xrootd| xrootd.settings(&instance.directory));
     let file = instance.path(CONFIG_FILE);
-    settings.transpose().map_err(|why| Failure::usage(format!("{}: {why}", file.display())))
+    let wrong = |why| Failure::usage(format!("{}: {why}", file.display()));
+    let settings = settings.transpose().map_err(wrong)?;
+    let group = settings.as_ref().and_then(|settings| settings.gid);
+    if let Some(group) = group.filter(|group| !may_give_to(*group)) {
+        let why = format!(
+            "[xrootd] group: this user is no member of group {group}, which is to get the socket: \
+                           make it one (usermod -aG), or leave the line out"
+        );
+        return Err(wrong(why));
+    }
+    let above = settings.as_ref().and_then(|settings| settings.socket.parent());
+    match above.filter(|above| !above.is_dir()) {
+        None => Ok(settings),
+        Some(above) => {
+            let why = format!("[xrootd] socket: the directory {} is not there: make it", above.display());
+            Err(wrong(why))
+        }
+    }
+}
+
+/// Whether a file of ours can be given to this group.
+fn may_give_to(group: u32) -> bool {
+    let group = rustix::process::Gid::from_raw(group);
+    rustix::process::geteuid().is_root()
+        || rustix::process::getegid() == group
+        || rustix::process::getgroups().is_ok_and(|groups| groups.contains(&group))
 }
 
 fn serve(
@@ -233,7 +259,6 @@ fn serve(
     let url = format!("{scheme}://{address}");
     let stopped = stop::serving(stop_with_stdin);
     let served = people.authority(&archive).and_then(|(authority, audit)| {
-        announce(instance, &run_files, &url, &served_at)?;
         let engine = Arc::new(archive.clone());
         let mut services = Services::new(&door, Guard::new(authority.clone(), engine.clone()));
         let clocks = ::s3::S3Clocks { system: clock, trusted };
@@ -251,6 +276,7 @@ fn serve(
             xrootd_door::open(&archive, &authority, services.transfers(), settings, xrootd_clock)
         });
         let mut xrootd = xrootd.transpose()?;
+        announce(instance, &run_files, &url, &served_at)?;
         let certificates = door.certificates();
         let (directory, people) = (instance.directory.clone(), authority.clone());
         let issuer_keys = IssuerKeys::start(directory.clone(), config.identity.clone(), people.clone())?;

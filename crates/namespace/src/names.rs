@@ -21,6 +21,10 @@ use ground::{
 
 /// Most names in one page of a listing.
 pub const LIST_PAGE_MAX: usize = 10_000;
+/// A page of a listing ends with the line whose attributes make it this many bytes: each may have 64 KiB.
+pub const LIST_PAGE_BYTES: usize = 4 << 20;
+/// Most pins that are told of a file: somebody may have any number of requests for it.
+pub const PINS_TOLD_MAX: usize = 100;
 /// How often an operation on a path is tried again when the tree changes under it.
 pub const TREE_RETRIES_MAX: usize = 3;
 
@@ -46,7 +50,8 @@ impl Namespace {
         stat.ok_or_else(|| ArchiveError::NotFound(path.clone()))
     }
 
-    /// A page of a directory in byte order, from behind `after` on; and whether there is more.
+    /// A page of a directory in byte order, from behind `after` on, at most `limit` lines and about
+    /// [`LIST_PAGE_BYTES`]; and whether there is more.
     ///
     /// # Errors
     /// [`ArchiveError::NotFound`], [`ArchiveError::NotADirectory`].
@@ -62,15 +67,20 @@ impl Namespace {
             None => Ok(Err(ArchiveError::NotFound(path.clone()))),
             Some(Followed::File(..)) => Ok(Err(ArchiveError::NotADirectory(path.clone()))),
             Some(Followed::Directory(id, _)) => {
-                let mut names = view.list(id, after, limit + 1)?;
-                let more = names.len() > limit;
-                names.truncate(limit);
-                let mut containers = Containers::default();
-                let mut lines = Vec::with_capacity(names.len());
-                for (name, entry) in names {
+                let names = view.list(id, after, limit + 1)?;
+                let count = names.len();
+                let (mut containers, mut bytes) = (Containers::default(), 0);
+                let mut lines = Vec::with_capacity(count.min(limit));
+                for (name, entry) in names.into_iter().take(limit) {
                     let found = view.follow(id, name.as_str(), entry)?;
-                    lines.push(listed(ground, view, &mut containers, name, found)?);
+                    let line = listed(ground, view, &mut containers, name, found)?;
+                    bytes += weight(&line.attributes);
+                    lines.push(line);
+                    if bytes >= LIST_PAGE_BYTES {
+                        break;
+                    }
                 }
+                let more = lines.len() < count;
                 Ok(Ok((lines, more)))
             }
         })?
@@ -513,8 +523,13 @@ pub fn file_stat(
         locality,
         copies,
         copies_wanted,
-        pins: view.pins(id)?,
+        pins: view.some_pins(id, PINS_TOLD_MAX)?,
     })
+}
+
+/// Bytes of attributes that can be many.
+pub(crate) fn weight(attributes: &Attributes) -> usize {
+    attributes.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
 fn listed(

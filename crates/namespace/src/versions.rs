@@ -148,7 +148,7 @@ impl<'e, 'v, 'a> Page<'e, 'v, 'a> {
     }
 
     fn is_full(&self) -> bool {
-        self.page.lines.len() >= self.limit
+        self.page.lines.len() >= self.limit || self.describe.is_heavy()
     }
 
     fn push(&mut self, at: (String, Option<FileId>), line: KeyLine) {

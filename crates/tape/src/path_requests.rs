@@ -6,9 +6,9 @@ use std::sync::PoisonError;
 
 use base::{ArchivePath, Blake3, FileId, RequestId};
 use catalogue::{
-    AskedFor, AskedPath, BULK_FILES, Command, FileRecord, Followed, ItemState, OPEN_REQUESTS_MAX,
-    PRIORITY_USUAL, PathRefusal, PathTarget, REQUEST_PATHS_MAX, ReadError, Rejection, RequestItem,
-    RequestState, View, typed,
+    AskedFor, AskedPath, BULK_FILES, Command, FileRecord, Followed, ItemState, KEPT_PATH_BYTES_MAX,
+    OPEN_REQUESTS_MAX, PRIORITY_USUAL, PathRefusal, PathTarget, REQUEST_PATHS_MAX, ReadError, Rejection,
+    RequestItem, RequestState, View, typed,
 };
 
 use crate::Tape;
@@ -33,7 +33,8 @@ impl Tape {
     ///
     /// # Errors
     /// [`ArchiveError::Limit`] for more than [`REQUEST_PATHS_MAX`] paths, [`ArchiveError::TooManyRequests`]
-    /// for more requests of one caller than [`OPEN_REQUESTS_MAX`]. Then no request is made.
+    /// for more requests of one caller than [`OPEN_REQUESTS_MAX`], [`ArchiveError::TooManyPathBytes`] for
+    /// more bytes of paths in all of these than [`KEPT_PATH_BYTES_MAX`]. Then no request is made.
     pub fn stage_paths(&self, submission: PathSubmission) -> Result<RequestId, ArchiveError> {
         let submission = &submission;
         let mut known = HashSet::with_capacity(submission.paths.len());
@@ -49,14 +50,7 @@ impl Tape {
         }
         self.undo_left();
         let open = typed::OpenPathRequest { owner: submission.owner.clone(), pin: submission.pin };
-        let request = self.ask(open).map_err(|error| match error {
-            ArchiveError::Rejected(Rejection::LimitExceeded { limit, .. })
-                if limit == u64::from(OPEN_REQUESTS_MAX) =>
-            {
-                ArchiveError::TooManyRequests { limit }
-            }
-            error => error,
-        })?;
+        let request = self.ask(open).map_err(of_caller)?;
         match self.fill(request, submission, &paths, digest) {
             Ok(same) if same == request => Ok(request),
             filled => {
@@ -164,7 +158,7 @@ impl Tape {
         upkeep::give_up(&self.upkeep, &files)?;
         // Before the files are wanted: some may be back before this line is written.
         let at = self.now();
-        self.execute(Command::AddPaths { request, paths: asked })?;
+        self.execute(Command::AddPaths { request, paths: asked }).map_err(of_caller)?;
         files.into_iter().for_each(|file| self.notifier.wants_changed(file));
         self.access.push(|| Notice::Staged {
             at,
@@ -326,6 +320,18 @@ impl Tape {
     }
 }
 
+/// A limit of what one caller may have is told as such.
+fn of_caller(error: ArchiveError) -> ArchiveError {
+    let ArchiveError::Rejected(Rejection::LimitExceeded { limit, .. }) = error else { return error };
+    if limit == u64::from(OPEN_REQUESTS_MAX) {
+        ArchiveError::TooManyRequests { limit }
+    } else if limit == KEPT_PATH_BYTES_MAX {
+        ArchiveError::TooManyPathBytes { limit }
+    } else {
+        error
+    }
+}
+
 /// Whether a request is there for those who ask: not while it is being filled or deleted.
 fn is_there(record: &catalogue::RequestRecord) -> bool {
     !matches!(record.state, RequestState::Filling | RequestState::Forgetting)
@@ -373,4 +379,26 @@ fn by_key(request: &PathRequest) -> HashMap<String, Option<FileId>> {
         (key, file)
     };
     request.paths.iter().map(of_path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(what: &'static str, limit: u64) -> ArchiveError {
+        of_caller(ArchiveError::Rejected(Rejection::LimitExceeded { what, limit }))
+    }
+
+    #[test]
+    fn limits_of_a_caller_are_told_as_such() {
+        let open = refused("requests of a caller that have not ended", 5_000);
+        assert!(matches!(open, ArchiveError::TooManyRequests { limit: 5_000 }), "{open:?}");
+        let bytes = refused("bytes of paths that requests of a caller keep", 4_294_967_296);
+        assert!(matches!(bytes, ArchiveError::TooManyPathBytes { limit: 4_294_967_296 }), "{bytes:?}");
+        assert_eq!(bytes.kind(), ground::ErrorKind::TooMany);
+        assert!(bytes.to_string().contains("delete some"), "{bytes}");
+        let other = refused("paths of a request", 10_000);
+        assert!(matches!(other, ArchiveError::Rejected(_)), "{other:?}");
+        assert!(matches!(of_caller(ArchiveError::Stopping), ArchiveError::Stopping));
+    }
 }

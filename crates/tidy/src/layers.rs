@@ -105,6 +105,7 @@ const OUTSIDE: [(&str, &[&str]); 16] = [
             "webdav",
             "tape-rest",
             "xrootd",
+            "entrance",
             "kist",
             "mechanics",
             "scsi",

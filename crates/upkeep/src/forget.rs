@@ -25,7 +25,8 @@ pub(crate) struct Round {
     before: Option<RequestId>,
     /// How many were passed in this round.
     newer: u64,
-    /// How many paths of ended requests of each owner were passed in this round.
+    /// How many paths of ended requests of each owner were passed in this round, also of those that hold
+    /// files.
     paths: BTreeMap<String, u64>,
     /// How many the last round passed.
     length: u64,
@@ -73,12 +74,13 @@ impl Round {
             // One that found no room halfway is gone on with.
             let has_ended = has_ended(request.state);
             let Some(ended) = request.ended.filter(|_| has_ended) else { continue };
+            let has_many = self.paths_with(&request) > settings.paths_kept_max;
             if is_held(upkeep, id, &request, ended)? {
                 continue;
             }
             let is_old = ended.plus(settings.requests_kept) <= now;
             let has_newer = self.newer > settings.requests_kept_max;
-            if self.paths_with(&request) > settings.paths_kept_max || is_old || has_newer {
+            if has_many || is_old || has_newer {
                 self.hurries = true;
                 while upkeep.ask(typed::ForgetSome { request: id })? {}
             }
@@ -86,13 +88,21 @@ impl Round {
         Ok(is_end)
     }
 
-    /// Counts the paths of a request that has ended and pins nothing; those of its owner with them.
+    /// Counts the paths of a request that has ended; those of its owner with them.
     fn paths_with(&mut self, request: &RequestRecord) -> u64 {
         let Some(list) = request.list else { return 0 };
         let paths = self.paths.entry(request.owner.clone()).or_default();
         *paths = paths.saturating_add(u64::from(list.paths));
         *paths
     }
+}
+
+/// Goes on counting paths that requests had before they were counted.
+pub(crate) fn count_older_paths(upkeep: &Upkeep) -> Result<(), ArchiveError> {
+    while !upkeep.stopping() && upkeep.read(|view| view.has_uncounted_paths())? {
+        upkeep.ask(typed::CountSomePaths {})?;
+    }
+    Ok(())
 }
 
 /// Whether a request that has ended pins one of its files.

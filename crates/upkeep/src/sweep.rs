@@ -71,6 +71,10 @@ pub(crate) fn run(upkeep: &Upkeep, me: &Worker, also: &mut dyn FnMut() -> Result
             tracing::error!(%error, "sweeping failed");
             me.failed(&error);
         }
+        if let Err(error) = crate::forget::count_older_paths(upkeep) {
+            tracing::error!(%error, "what paths of old requests take of the catalogue is not counted");
+            me.failed(&error);
+        }
         let is_behind = requests.turn(upkeep).unwrap_or_else(|error| {
             tracing::error!(%error, "old requests are not forgotten");
             me.failed(&error);

@@ -51,7 +51,7 @@ fn copy_now(asked: &Asked, to: &ArchivePath, overwrite: bool, is_deep: bool) -> 
             Ok(StatusCode::CREATED)
         }
         (Stat::File(_), Some(Stat::Directory(_))) => {
-            replacing(asked, to, || clone_file(asked, from, to))?;
+            replacing(asked, to, || clone_file(asked, from, to), || Ok(asked.engine.remove(to)?))?;
             Ok(StatusCode::NO_CONTENT)
         }
         (Stat::Directory(_), None) => {
@@ -59,7 +59,10 @@ fn copy_now(asked: &Asked, to: &ArchivePath, overwrite: bool, is_deep: bool) -> 
             Ok(StatusCode::CREATED)
         }
         (Stat::Directory(_), Some(_)) => {
-            let place = |aside: &ArchivePath| replacing(asked, to, || named(asked, aside, to));
+            let place = |aside: &ArchivePath| {
+                let back = || Ok(asked.engine.rename(to, aside, false)?);
+                replacing(asked, to, || named(asked, aside, to), back)
+            };
             copy_tree(asked, from, to, is_deep, place)?;
             Ok(StatusCode::NO_CONTENT)
         }

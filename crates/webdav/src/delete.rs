@@ -3,7 +3,7 @@
 use archive::{ErrorKind, RemoveTree, Stat};
 use authority::{Namespace, Trees};
 use base::ArchivePath;
-use entrance::Refusal;
+use entrance::{Kind, Refusal};
 use http::StatusCode;
 
 use crate::answer::{Answer, Failure, empty};
@@ -15,6 +15,10 @@ pub(crate) async fn delete(asked: &Asked) -> Answer {
     refuse_unsupported(asked)?;
     if Depth::of(&asked.parts.headers)?.is_some_and(|depth| depth != Depth::Infinity) {
         return Err(Refusal::bad("DELETE removes all that is below: Depth is infinity, or left out").into());
+    }
+    if asked.target.path.is_root() {
+        let detail = "the root itself stays: name what is to be removed in it";
+        return Err(Refusal::new(Kind::Forbidden, detail).into());
     }
     asked.run(|asked: &Asked| remove_all(asked, &asked.target.path)).await?;
     Ok(empty(StatusCode::NO_CONTENT))

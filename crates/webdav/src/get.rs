@@ -1,6 +1,6 @@
 //! `GET` and `HEAD`: files, whole and in parts, and pages of directories.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use archive::{ArchiveError, ErrorKind, FileStat, Locality, Stat};
 use authority::{Bytes as _, Download, Namespace};
@@ -158,20 +158,28 @@ async fn computed_md5(asked: &Asked, stat: &FileStat) -> Result<Option<[u8; 16]>
         return Ok(None);
     }
     let file = stat.file;
-    asked
+    // Whoever goes away does not have it read to its end.
+    let wanted = Arc::new(());
+    let still = Arc::downgrade(&wanted);
+    let sum = asked
         .run_long(move |asked: &Asked| {
             let mut download = asked.engine.open_read_for(&asked.target.path, &asked.call.principal.name)?;
             if download.stat().file != file {
                 return Err(ArchiveError::TreeChanges.into());
             }
-            md5_of(asked, &mut *download)
+            md5_of(asked, &mut *download, &still)
         })
-        .await
+        .await;
+    drop(wanted);
+    sum
 }
 
-fn md5_of(asked: &Asked, download: &mut dyn Download) -> Result<Option<[u8; 16]>, Failure> {
+fn md5_of(asked: &Asked, download: &mut dyn Download, still: &Weak<()>) -> Result<Option<[u8; 16]>, Failure> {
     let mut beside = Beside::start(Hasher::new(true, false, []), asked.context.transfers.md5())?;
     while let Some(bytes) = download.next()? {
+        if still.strong_count() == 0 {
+            return Ok(None);
+        }
         beside.update(&bytes)?;
     }
     Ok(beside.finish()?.md5)

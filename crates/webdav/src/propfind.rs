@@ -19,8 +19,8 @@ use crate::xml::{Element, QName, XML_TYPE, escape, parse};
 
 /// Lines of a directory that are read at once.
 const PAGE: usize = 500;
-/// Directories of a tree that wait to be listed.
-const WAITING_MAX: usize = 1 << 16;
+/// Bytes of the paths of directories that wait to be listed.
+const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// What stands around the lines of an answer.
 const BEGIN: &str =
@@ -103,6 +103,30 @@ pub(crate) fn wanted(body: &Bytes, limit: usize) -> Result<Wanted, Refusal> {
     }
 }
 
+/// Directories that are to be listed yet.
+#[derive(Default)]
+struct Waiting {
+    paths: Vec<ArchivePath>,
+    bytes: usize,
+}
+
+impl Waiting {
+    fn push(&mut self, path: ArchivePath) {
+        self.bytes += path.as_str().len() + size_of::<ArchivePath>();
+        self.paths.push(path);
+    }
+
+    fn pop(&mut self) -> Option<ArchivePath> {
+        let path = self.paths.pop()?;
+        self.bytes -= path.as_str().len() + size_of::<ArchivePath>();
+        Some(path)
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes > WAITING_BYTES_MAX
+    }
+}
+
 /// One answer in the making.
 struct Walk<'a> {
     asked: &'a Asked,
@@ -114,7 +138,7 @@ impl Walk<'_> {
     fn run(mut self, stat: Stat, depth: Depth, out: &mut Out) -> Result<(), Gone> {
         out.push(BEGIN)?;
         let first = Resource::of_stat(stat);
-        let mut waiting = Vec::new();
+        let mut waiting = Waiting::default();
         if first.is_directory {
             waiting.push(first.path.clone());
         }
@@ -124,7 +148,7 @@ impl Walk<'_> {
                 // Listings of what has gone meanwhile, or may not be listed, do not end those of others.
                 status_line(out, &href(&directory, true), failure.status(), "")?;
             }
-            if self.written > self.asked.context.settings.limits.entries || waiting.len() > WAITING_MAX {
+            if self.written > self.asked.context.settings.limits.entries || waiting.is_full() {
                 let why = "the tree has more in it than one answer tells: ask for its directories one by one";
                 status_line(
                     out,
@@ -143,7 +167,7 @@ impl Walk<'_> {
         &mut self,
         directory: &ArchivePath,
         depth: Depth,
-        waiting: &mut Vec<ArchivePath>,
+        waiting: &mut Waiting,
         out: &mut Out,
     ) -> Result<Result<(), Failure>, Gone> {
         let mut after = None;
@@ -161,7 +185,7 @@ impl Walk<'_> {
                 }
                 self.write(resource, out)?;
             }
-            if !more || self.written > self.asked.context.settings.limits.entries {
+            if !more || self.written > self.asked.context.settings.limits.entries || waiting.is_full() {
                 return Ok(Ok(()));
             }
         }

@@ -6,7 +6,7 @@ use base::{ByteCount, Timestamp};
 use bytes::Bytes;
 use catalogue::Attributes;
 use entrance::headers::{names_tag, single};
-use entrance::{Incoming, Kind, Refusal, entity_tag, present, refuse_parts, store};
+use entrance::{Incoming, Kind, Refusal, entity_tag, present, refuse_endless, refuse_parts, store};
 use http::header::{CONTENT_TYPE, ETAG, EXPECT, HeaderName, IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Body as _;
@@ -38,6 +38,7 @@ pub(crate) async fn put(asked: &Asked, body: RequestBody) -> Answer {
         .into());
     }
     refuse_parts(headers)?;
+    refuse_endless(asked.parts.version, headers)?;
     let length = body.size_hint().exact();
     let announced = announced(headers)?;
     let demand = Demand::of(headers)?;

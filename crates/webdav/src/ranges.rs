@@ -2,8 +2,8 @@
 //! them.
 
 use archive::{ArchiveError, FileStat};
-use authority::Bytes as _;
-use base::Uuid;
+use authority::{Bytes as _, Download};
+use base::{FileId, Uuid};
 use bytes::Bytes;
 use entrance::headers::{Range, range};
 use entrance::{Kind, Plan, Refusal, unsatisfied};
@@ -76,19 +76,20 @@ pub(crate) async fn send(asked: &Asked, stat: FileStat, parts: Several) -> Answe
     }
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     let file = stat.file;
-    let write = move |asked: &Asked, (): (), out: &mut Out| {
-        for ((offset, length), head) in parts.into_iter().zip(heads) {
+    let first = parts.first().copied();
+    // What cannot be had at all is refused in words.
+    let prepare = move |asked: &Asked| Ok(first.map(|part| open(asked, file, part)).transpose()?);
+    let write = move |asked: &Asked, mut opened: Option<Box<dyn Download>>, out: &mut Out| {
+        let failed = |error: ArchiveError| {
+            tracing::info!(path = %asked.target.path, %error, "an answer with ranges was broken off");
+            Gone
+        };
+        for (part, head) in parts.into_iter().zip(heads) {
             out.push(&head)?;
-            let failed = |error: ArchiveError| {
-                tracing::error!(path = %asked.target.path, %error, "an answer with ranges was broken off");
-                Gone
+            let mut download = match opened.take() {
+                Some(download) => download,
+                None => open(asked, file, part).map_err(failed)?,
             };
-            let who = &asked.call.principal.name;
-            let mut download = asked.engine.open_read_for(&asked.target.path, who).map_err(failed)?;
-            if download.stat().file != file {
-                return Err(failed(ArchiveError::TreeChanges));
-            }
-            download.select(offset, length).map_err(failed)?;
             while let Some(bytes) = download.next().map_err(failed)? {
                 out.push_bytes(Bytes::copy_from_slice(&bytes))?;
             }
@@ -97,11 +98,25 @@ pub(crate) async fn send(asked: &Asked, stat: FileStat, parts: Several) -> Answe
     };
     // It takes as long as its client does, as every body: it is no reason for listings to wait.
     let place = asked.context.transfers.admit(&asked.holder()).await?;
-    let body = written(asked, place, |_| Ok(()), write).await?;
+    let body = written(asked, place, prepare, write).await?;
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     *response.headers_mut() = headers;
     Ok(response)
+}
+
+/// Opens a part of the file, if its name stands for that still.
+fn open(
+    asked: &Asked,
+    file: FileId,
+    (offset, length): (u64, u64),
+) -> Result<Box<dyn Download>, ArchiveError> {
+    let mut download = asked.engine.open_read_for(&asked.target.path, &asked.call.principal.name)?;
+    if download.stat().file != file {
+        return Err(ArchiveError::TreeChanges);
+    }
+    download.select(offset, length)?;
+    Ok(download)
 }
 
 fn head(boundary: &str, kind: &str, (offset, length): (u64, u64), size: u64) -> String {

@@ -148,7 +148,8 @@ fn move_now(asked: &Asked, to: &ArchivePath, overwrite: bool) -> Result<StatusCo
         asked.engine.rename(from, to, true).map_err(of_parent)?;
         return Ok(StatusCode::NO_CONTENT);
     }
-    replacing(asked, to, || Ok(asked.engine.rename(from, to, false)?))?;
+    let back = || Ok(asked.engine.rename(to, from, false)?);
+    replacing(asked, to, || Ok(asked.engine.rename(from, to, false)?), back)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -167,31 +168,38 @@ pub(crate) fn taken(path: &ArchivePath) -> Failure {
 }
 
 /// Puts something in the place of what is there, which may be a whole tree: that is set aside under another
-/// name first, and removed only when the other one stands in its place. If that fails, it comes back.
-pub(crate) fn replacing<T>(
+/// name first, and removed only when the other one stands in its place. If that fails, or what was there must
+/// not be removed, `take_back` takes the other one away again, and what was there comes back.
+pub(crate) fn replacing(
     asked: &Asked,
     path: &ArchivePath,
-    put: impl FnOnce() -> Result<T, Failure>,
-) -> Result<T, Failure> {
+    put: impl FnOnce() -> Result<(), Failure>,
+    take_back: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let aside = beside(path, "replaced")?;
     asked.engine.rename(path, &aside, false)?;
-    match put() {
-        Ok(done) => {
-            if let Err(failure) = remove_all(asked, &aside) {
-                tracing::warn!(%path, %aside, ?failure, "what was replaced could not be removed");
+    let failure = match put() {
+        Err(failure) => failure,
+        Ok(()) => {
+            let Err(failure) = remove_all(asked, &aside) else { return Ok(()) };
+            if let Err(stays) = take_back() {
+                tracing::error!(%path, %aside, ?failure, ?stays, "what was replaced could not be removed");
+                let detail =
+                    format!("{path} was replaced, and what was there could not be removed: it is at {aside}");
+                return Err(Refusal::new(Kind::Internal, detail).into());
             }
-            Ok(done)
+            failure
         }
-        Err(failure) => match asked.engine.rename(&aside, path, false) {
-            Ok(()) => Err(failure),
-            Err(error) => {
-                tracing::error!(%path, %aside, %error, "what was to be replaced could not be put back");
-                let detail = format!(
-                    "it failed, and what was at {path} could not be put back: it is at {aside} ({error})"
-                );
-                Err(Refusal::new(Kind::Internal, detail).into())
-            }
-        },
+    };
+    match asked.engine.rename(&aside, path, false) {
+        Ok(()) => Err(failure),
+        Err(error) => {
+            tracing::error!(%path, %aside, %error, "what was to be replaced could not be put back");
+            let detail = format!(
+                "it failed, and what was at {path} could not be put back: it is at {aside} ({error})"
+            );
+            Err(Refusal::new(Kind::Internal, detail).into())
+        }
     }
 }
 

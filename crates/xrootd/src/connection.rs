@@ -284,7 +284,9 @@ impl Connection {
         match request {
             Request::Stat { asker, path } => names::stat(&self.client(&asker, "stat", &path)?, &path),
             Request::List { asker, path, after, limit } => {
-                names::list(&self.client(&asker, "list", &path)?, &path, &after, limit)
+                let client = self.client(&asker, "list", &path)?;
+                let _place = self.long_call(&client)?;
+                names::list(&client, &path, &after, limit)
             }
             Request::MakeDirectory { asker, path, mode, parents } => {
                 let client = self.client(&asker, "mkdir", &path)?;
@@ -309,6 +311,7 @@ impl Connection {
             }
             Request::Query { asker, request, paths } => {
                 let client = self.client(&asker, "request", &request)?;
+                let _place = self.long_call(&client)?;
                 let answer = staging::query(&client, &request, &paths)?;
                 let mut body = Body::default().u32(answer.paths);
                 body.0.extend_from_slice(answer.json.as_bytes());
@@ -357,6 +360,11 @@ impl Connection {
     /// A place among the files that are open at once.
     fn place(&self, client: &Client) -> Result<Place, Refused> {
         Ok(self.shared.transfers.admit_blocking(&self.shared.open_files, &holder(client))?)
+    }
+
+    /// A place among the calls with long answers.
+    fn long_call(&self, client: &Client) -> Result<Place, Refused> {
+        Ok(self.shared.transfers.admit_blocking(&self.shared.long_calls, &holder(client))?)
     }
 
     /// The open file has a place among the transfers while it is used.

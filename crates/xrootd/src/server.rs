@@ -55,6 +55,8 @@ pub struct Shared {
     pub settings: Settings,
     /// Files that are open at once.
     pub open_files: Places,
+    /// Calls with long answers.
+    pub long_calls: Places,
     /// Bytes that wait in windows.
     pub windows: Arc<AtomicU64>,
     space: Mutex<Option<(Instant, Option<Space>)>>,
@@ -95,6 +97,7 @@ pub fn open(guard: Guard<dyn Engine>, transfers: Transfers, settings: Settings) 
         guard,
         transfers,
         open_files,
+        long_calls: Places::new(settings.limits.long_calls),
         windows: Arc::default(),
         space: Mutex::default(),
         staged: Staged::default(),

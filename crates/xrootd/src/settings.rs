@@ -55,6 +55,8 @@ pub struct Limits {
     pub connections: usize,
     /// Files that are open at once, for reading or writing. Nobody takes all of them ([`transfer::Places`]).
     pub open_files: usize,
+    /// Calls with long answers at once: listings, and how requests stand.
+    pub long_calls: usize,
     /// How far behind a piece that is missing others of a file may be, in bytes that are kept for it.
     pub window: ByteCount,
     /// Bytes of all such windows together.
@@ -75,6 +77,7 @@ impl Default for Limits {
         Limits {
             connections: 1_280,
             open_files: 1_024,
+            long_calls: 32,
             window: ByteCount::mib(32),
             windows: ByteCount::mib(256),
             pause_after: Duration::from_millis(250),

@@ -134,6 +134,7 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::NoSuchRemoval(DirId(7)),
         E::NoSuchRequest(RequestId(1)),
         E::TooManyRequests { limit: 5_000 },
+        E::TooManyPathBytes { limit: 4 << 30 },
         E::NotInRequest { request: RequestId(1), path: "/a".into() },
         E::NoSuchTape(vid()),
         E::TapeNotSeen { vid: vid(), unreached: vec!["library b".to_owned()] },

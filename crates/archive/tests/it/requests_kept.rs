@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use archive::{Archive, ArchiveError, PathSubmission, SubmittedPath, UpkeepSettings, Which};
 use base::{ByteCount, Duration, ManualClock, RequestId};
+use catalogue::{AskedFor, AskedPath, Command, Outcome, PathRefusal};
+use store::{CatalogueStore, StoreOptions};
 
 use crate::common::*;
 
@@ -21,7 +23,10 @@ impl Kept {
     }
 
     fn of(settings: UpkeepSettings) -> Self {
-        let instance = Instance::new(ByteCount::mib(64));
+        Kept::on(Instance::new(ByteCount::mib(64)), settings)
+    }
+
+    fn on(instance: Instance, settings: UpkeepSettings) -> Self {
         let clock = instance.clock();
         let archive = Archive::open(instance.settings.clone(), Arc::<ManualClock>::clone(&clock)).unwrap();
         archive.set_upkeep(settings);
@@ -165,4 +170,51 @@ fn of_lists_that_pin_nothing_so_many_paths_are_kept() {
     kept.wait_until_forgotten(oldest);
     assert!(others.iter().chain(&newest).all(|request| kept.is_known(*request)), "{others:?} {newest:?}");
     kept.archive.close();
+}
+
+/// Found by an attacker: with a file that is held, and thousands of long paths that are not there, a request
+/// stood aside from what is counted, and other lists of its owner stayed as if it were not there.
+#[test]
+fn lists_that_hold_a_file_count_though_they_stay() {
+    let kept = Kept::of(UpkeepSettings { paths_kept_max: 4, ..UpkeepSettings::default() });
+    let none = [("/none", None), ("/nowhere", None)];
+    let (oldest, of_another) = (kept.named("anna", &none), kept.named("bert", &none));
+    let holding = kept.named("anna", &[("/f", None), ("/a", None), ("/b", None), ("/c", None)]);
+    kept.wait_until_forgotten(oldest);
+    assert!(kept.is_known(of_another) && kept.is_known(holding));
+    kept.archive.close();
+    assert_eq!(kept.archive.verify_catalogue().unwrap(), []);
+}
+
+/// A catalogue of a Kist that did not count them has paths already.
+#[test]
+fn paths_that_are_older_than_their_count_come_to_be_counted() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let store = |instance: &Instance| {
+        let options = StoreOptions::new(instance.settings.catalogue_map_size, instance.clock());
+        CatalogueStore::open(&instance.settings.catalogue_directory, options).unwrap()
+    };
+    let before = store(&instance);
+    let ended = |submission: u8| {
+        let open = Command::OpenPathRequest { owner: "anna".to_owned(), pin: DAY };
+        let Outcome::Request(request) = before.execute(open).unwrap() else { panic!("a request") };
+        let file = AskedFor::Refused(PathRefusal::NotFound);
+        let path = |number| AskedPath { path: format!("/none/{number:03}"), file, pin: None };
+        before.execute(Command::AddPaths { request, paths: (0..900).map(path).collect() }).unwrap();
+        let submission = base::Blake3([submission; 32]);
+        before.execute(Command::ClosePathRequest { request, submission }).unwrap();
+        request
+    };
+    let [oldest, _, _] = [1, 2, 3].map(ended);
+    assert_eq!(before.read(|view| view.path_bytes("anna")).unwrap(), 0);
+    drop(before);
+    let kept = Kept::on(instance, UpkeepSettings { requests_kept_max: 2, ..UpkeepSettings::default() });
+    // Paths are counted before requests are forgotten.
+    kept.wait_until_forgotten(oldest);
+    let Kept { _instance: instance, archive, .. } = kept;
+    stop(archive);
+    let after = store(&instance);
+    assert!(!after.read(|view| view.has_uncounted_paths()).unwrap());
+    assert_eq!(after.read(|view| view.path_bytes("anna")).unwrap(), 2 * 900 * 9);
+    assert_eq!(after.read(|view| view.check()).unwrap(), []);
 }

@@ -14,8 +14,9 @@ impl<E: Access + ?Sized> Guarded<E> {
     /// # Errors
     /// [`ArchiveError::Denied`]; [`ArchiveError::NoLock`] if another one is in the way, or there are too
     /// many.
-    pub fn lock(&self, request: LockRequest) -> Result<Lock, ArchiveError> {
+    pub fn lock(&self, mut request: LockRequest) -> Result<Lock, ArchiveError> {
         let path = request.path.clone();
+        request.span = self.while_let_in(request.span);
         self.may_lock("lock", &path, request.is_deep)?;
         let no_clock = || ArchiveError::NoLock { path: path.clone(), why: WhyNoLock::NoClock };
         let clock = self.rule.ledger.clock.as_ref().ok_or_else(no_clock)?;
@@ -45,7 +46,17 @@ impl<E: Access + ?Sized> Guarded<E> {
     pub fn refresh_lock(&self, path: &ArchivePath, span: Duration) -> Result<Lock, ArchiveError> {
         self.may_lock("lock", path, false)?;
         let held = (self.rule.ledger.caller.name.as_str(), &self.rule.holding.tokens[..]);
+        let span = self.while_let_in(span);
         self.rule.holding.locks.refresh(path, held, span, self.rule.ledger.steady())
+    }
+
+    /// A span, cut at the end of that with which the caller came in: nothing that it gives lasts longer.
+    fn while_let_in(&self, span: Duration) -> Duration {
+        let ledger = &self.rule.ledger;
+        match (ledger.caller.until, &ledger.clock) {
+            (Some(until), Some(clock)) => span.min(until.since(clock.now())),
+            _ => span,
+        }
     }
 
     /// Gives a lock back: one of the caller, or any if they are an admin.

@@ -16,7 +16,10 @@ use crate::record::{
 use crate::table::Table;
 use crate::view::recall_key;
 
+mod path_bytes;
 pub(super) mod paths;
+
+pub(super) use path_bytes::{begin as begin_to_count_paths, count_some as count_paths};
 
 /// Most bytes in the name of who asks.
 const OWNER_BYTES_MAX: usize = 64;
@@ -545,7 +548,7 @@ pub(super) fn forget(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Resul
         draft.remove(Table::RequestItem, key::request_item(id, number));
     }
     let has_items = !draft.view().request_items(id, 0, 1)?.is_empty();
-    let has_paths = paths::forget(draft, id, &mut request, room);
+    let has_paths = paths::forget(draft, id, &mut request, room)?;
     let has_more = has_items || has_paths;
     if has_more {
         request.state = RequestState::Forgetting;

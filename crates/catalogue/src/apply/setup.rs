@@ -2,7 +2,7 @@
 
 use base::{BlobId, ClassId, DirId, Epoch, TapePoolId, Uuid};
 
-use super::{limit, online};
+use super::{limit, online, request};
 use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::encoding::{Meta, Nothing};
@@ -69,6 +69,9 @@ pub(super) fn adopt_rule(draft: &mut Draft<'_>, rule: Rule) -> Result<Outcome, R
         draft.put(Table::Rule, key::rule(rule), &Nothing);
         if rule == Rule::OrderedByUse && draft.view().has_files()? {
             online::begin_order(draft);
+        }
+        if rule == Rule::PathsCounted {
+            request::begin_to_count_paths(draft)?;
         }
     }
     Ok(Outcome::Done)

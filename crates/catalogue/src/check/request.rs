@@ -9,8 +9,8 @@ use crate::encoding::Nothing;
 use crate::error::ReadError;
 use crate::key;
 use crate::record::{
-    ContainerKind, Counter, FileState, ItemState, PathTarget, RecallItem, RequestItem, RequestPath,
-    RequestRecord, RequestState,
+    ContainerKind, Counter, FileState, ItemState, PathPlace, PathTarget, RecallItem, RequestItem,
+    RequestPath, RequestRecord, RequestState, Rule,
 };
 use crate::table::Table;
 use crate::view::recall_key;
@@ -109,7 +109,8 @@ impl Check<'_> {
             }
             Ok(())
         })?;
-        let mut last = None;
+        let is_counted = self.view.counted_paths()?;
+        let (mut last, mut bytes) = (None, BTreeMap::new());
         self.walk(Table::RequestPath, |check, mut parts, key, path: RequestPath| {
             let (id, number) = (RequestId(parts.u64()?), parts.u32()?);
             let is_next = number == last.filter(|(of, _)| *of == id).map_or(0, |(_, last)| last + 1);
@@ -117,6 +118,9 @@ impl Check<'_> {
             check.expect(is_next, Table::RequestPath, key, "a path of the request is missing");
             let request = check.view.request(id)?;
             let is_named = request.as_ref().is_some_and(|request| request.list.is_some());
+            if let Some(request) = request.as_ref().filter(|_| is_counted(id, number)) {
+                *bytes.entry(request.owner.clone()).or_default() += path.path.len() as u64;
+            }
             check.expect(is_named, Table::RequestPath, key, "no request names this path");
             let is_going = request.is_some_and(|request| request.state == RequestState::Forgetting);
             let is_there = match path.target {
@@ -147,7 +151,27 @@ impl Check<'_> {
             let key = key::open_requests(&owner);
             self.expect(false, Table::OpenRequests, &key, "open requests are not counted");
         }
-        Ok(())
+        self.path_bytes(bytes)
+    }
+
+    /// How many bytes the paths have that requests of each owner keep.
+    fn path_bytes(&mut self, mut bytes: BTreeMap<String, u64>) -> Result<(), ReadError> {
+        bytes.retain(|_, bytes| *bytes > 0);
+        self.walk(Table::PathBytes, |check, mut parts, key, count: u64| {
+            parts.u8()?;
+            let counted = bytes.remove(&parts.text()?);
+            check.expect(counted == Some(count), Table::PathBytes, key, "bytes of paths are miscounted");
+            Ok(())
+        })?;
+        for owner in bytes.into_keys() {
+            let key = key::path_bytes(&owner);
+            self.expect(false, Table::PathBytes, &key, "bytes of paths are not counted");
+        }
+        self.walk(Table::PathBytesBehind, |check, _, key, _: PathPlace| {
+            let holds = check.view.holds(Rule::PathsCounted)?;
+            check.expect(holds, Table::PathBytesBehind, key, "bytes of paths are not to be counted");
+            Ok(())
+        })
     }
 
     fn wants(&mut self) -> Result<(), ReadError> {

@@ -22,6 +22,15 @@ pub const REQUEST_FILES_MAX: u32 = 10_000_000;
 pub const REQUEST_PATHS_MAX: u32 = 10_000;
 /// Most requests that name paths one by one and have not ended, of one who asks.
 pub const OPEN_REQUESTS_MAX: u32 = 5_000;
+/// Most bytes that the paths may have that all requests of one who asks keep: those that are open, those that
+/// have ended, and those that hold files.
+pub const KEPT_PATH_BYTES_MAX: u64 = 4 << 30;
+/// So long is a path on average of whoever has all requests open that one may have, each with all its paths.
+const USUAL_PATH_BYTES: u64 = 85;
+const _: () = assert!(
+    OPEN_REQUESTS_MAX as u64 * REQUEST_PATHS_MAX as u64 * USUAL_PATH_BYTES <= KEPT_PATH_BYTES_MAX,
+    "whoever has as many requests and paths as allowed is not stopped by usual names"
+);
 /// Most ranges of changes in one `IndexWritten`.
 pub const SEGMENTS_MAX: usize = 1_000;
 /// Most condemned trees that are remembered, those that are gone included.

@@ -24,6 +24,9 @@ pub enum Work {
     /// Has files stand in the order of their use that came into the pool before there was that order
     /// ([`Rule::OrderedByUse`](crate::Rule)).
     OrderByUse,
+    /// Counts the bytes of the next paths that requests had before they were counted
+    /// ([`Rule::PathsCounted`](crate::Rule)).
+    CountPaths,
     /// Removes files and directories of a condemned tree, the deepest first: `Outcome::TreeRemoved`.
     RemoveTree(DirId),
 }

@@ -1,6 +1,6 @@
 //! Requests: who wants which files online, for how long, and how far that is.
 
-use base::{Blake3, ByteCount, Duration, FileId, Timestamp};
+use base::{Blake3, ByteCount, Duration, FileId, RequestId, Timestamp};
 
 /// How a request stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +112,13 @@ pub struct RequestPath {
     pub path: String,
     /// What it stands for.
     pub target: PathTarget,
+}
+
+/// Where a path stands among those of all requests.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct PathPlace {
+    pub(crate) request: RequestId,
+    pub(crate) number: u32,
 }
 
 /// How one file of a request stands.

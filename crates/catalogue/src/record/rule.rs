@@ -28,11 +28,14 @@ pub enum Rule {
     /// Requests and their files keep when work on them began, and when files ended that are not held. Without
     /// it these times are not known.
     RequestTimes = 7,
+    /// The bytes of the paths that all requests of one owner keep are counted, and have a limit. Without it
+    /// they are not counted.
+    PathsCounted = 8,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 8] = [
+    pub const ALL: [Rule; 9] = [
         Rule::ReadableIfEvicted,
         Rule::KeyAtHand,
         Rule::OneKeyOfAnId,
@@ -41,5 +44,6 @@ impl Rule {
         Rule::KeysAskedFirst,
         Rule::OrderedByUse,
         Rule::RequestTimes,
+        Rule::PathsCounted,
     ];
 }

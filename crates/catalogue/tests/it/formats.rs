@@ -507,6 +507,9 @@ fn named_paths(bench: &mut Bench, online: FileId) {
     bench.ok(Command::CancelFiles { request, files: vec![online] });
     bench.ok(Command::ClosePathRequest { request, submission: Blake3([0xab; 32]) });
     bench.ok(Command::RecallStarted { files: vec![one] });
+    // Two of the paths are counted, and two are older than the count.
+    bench.ok(Command::AdoptRule { rule: Rule::PathsCounted });
+    bench.ok(Command::DoSome { work: Work::CountPaths, most: 2 });
 }
 
 /// The commands of requests that name paths.
@@ -531,6 +534,8 @@ fn path_commands() -> Vec<Command> {
         Command::ClosePathRequest { request, submission: Blake3([0xab; 32]) },
         Command::CancelFiles { request, files: vec![file, FileId(1001)] },
         Command::RecallStarted { files: vec![file] },
+        Command::AdoptRule { rule: Rule::PathsCounted },
+        Command::DoSome { work: Work::CountPaths, most: 400 },
     ]
 }
 

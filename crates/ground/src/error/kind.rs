@@ -156,7 +156,9 @@ impl ArchiveError {
             ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => ErrorKind::Nearline,
             ArchiveError::Denied { .. } => ErrorKind::Denied,
             ArchiveError::QuotaExceeded { .. } => ErrorKind::QuotaExceeded,
-            ArchiveError::TooManyRequests { .. } => ErrorKind::TooMany,
+            ArchiveError::TooManyRequests { .. } | ArchiveError::TooManyPathBytes { .. } => {
+                ErrorKind::TooMany
+            }
             ArchiveError::PoolFull | ArchiveError::TooLittleRoom { .. } => ErrorKind::PoolFull,
             ArchiveError::RoomIsBeingMade { .. } => ErrorKind::RoomIsBeingMade,
             ArchiveError::AuditFull(_) => ErrorKind::ServerFull,

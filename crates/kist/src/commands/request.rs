@@ -254,8 +254,8 @@ fn table(requests: &[RequestReply]) -> String {
             time_or_dash(request.started.as_deref()),
             time_or_dash(request.ended.as_deref()),
             text::count(u64::from(request.done)),
-            text::count(u64::from(request.failed)),
-            text::count(u64::from(request.files)),
+            text::count(u64::from(request.failed) + u64::from(request.refused)),
+            text::count(u64::from(request.files) + u64::from(request.refused)),
             text::size(request.done_bytes),
             text::size(request.bytes),
         ]);

@@ -100,6 +100,9 @@ fn text(args: &ConfigArgs, socket: &Path, trust: &[String]) -> String {
          xrootd.chksum max 64 adler32 crc32c\n\
          # A file is kept once its client has closed it, and not if the client went away.\n\
          ofs.persist auto hold 0\n\
+         # XRootD would have these in local files, which are none of Kist's.\n\
+         ofs.xattr uset off\n\
+         ofs.chkpnt disable\n\
          \n\
          # Copies between two servers: this one fetches.\n\
          ofs.tpc ttl 60 120 xfr 16 streams 4 pgm {copier}\n"
@@ -155,6 +158,8 @@ mod tests {
             "\nofs.osslib libXrdKist.so\n",
             "\nofs.authorize\n",
             "\nofs.persist auto hold 0\n",
+            "\nofs.xattr uset off\n",
+            "\nofs.chkpnt disable\n",
             "\n# sec.protocol sss",
             "\n# xrd.tls ",
         ] {

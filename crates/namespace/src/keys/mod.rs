@@ -19,7 +19,7 @@ pub(crate) use restore_state::restore_state;
 pub(crate) use walk::{Child, KeySource};
 
 use crate::Namespace;
-use crate::names::{Containers, LIST_PAGE_MAX, locality_now};
+use crate::names::{Containers, LIST_PAGE_BYTES, LIST_PAGE_MAX, locality_now, weight};
 use ground::Ground;
 use ground::{ArchiveError, KeyLine, KeyPage, KeyQuery, ObjectLine};
 
@@ -72,7 +72,8 @@ impl KeySource for CurrentKeys<'_, '_> {
 impl Namespace {
     /// A page of the keys of a directory in the order of their bytes, at most [`LIST_PAGE_MAX`] lines. What
     /// has the delimiter behind the prefix is rolled up to one line. A page that looked at very many names
-    /// without finding keys ends early; only [`KeyPage::next`] says whether there is more.
+    /// without finding keys, or has [`LIST_PAGE_BYTES`] of attributes, ends early; only [`KeyPage::next`]
+    /// says whether there is more.
     ///
     /// Seeking (`after`, `prefix`, past what is rolled up) costs a few look-ups a component of the key. A
     /// page is read from one state of the catalogue, the next page from a later one.
@@ -98,7 +99,7 @@ fn page(ground: &Ground, view: &View<'_>, root: DirId, query: &KeyQuery) -> Resu
     let mut describe = Describe::below(ground, view, root)?;
     let mut last = String::new();
     loop {
-        let is_full = page.lines.len() >= limit;
+        let is_full = page.lines.len() >= limit || describe.is_heavy();
         let (key, line) = match lines.next()? {
             Line::End => return Ok(page),
             Line::Pause(at) => {
@@ -133,13 +134,20 @@ pub(crate) struct Describe<'e, 'v, 'a> {
     view: &'v View<'a>,
     containers: Containers,
     bucket: BucketRecord,
+    /// Bytes of attributes so far.
+    bytes: usize,
 }
 
 impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
     /// For objects below this directory.
     pub(crate) fn below(ground: &'e Ground, view: &'v View<'a>, root: DirId) -> Result<Self, ReadError> {
         let bucket = view.bucket_of(root)?.map(|(_, bucket)| bucket).unwrap_or_default();
-        Ok(Describe { ground, view, containers: Containers::default(), bucket })
+        Ok(Describe { ground, view, containers: Containers::default(), bucket, bytes: 0 })
+    }
+
+    /// Whether the page has as many bytes as a page may.
+    pub(crate) fn is_heavy(&self) -> bool {
+        self.bytes >= LIST_PAGE_BYTES
     }
 
     /// The line of a file that is the current version.
@@ -197,6 +205,7 @@ impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
             true => restore_state(self.view, file, &record)?,
             false => ground::RestoreState::No,
         };
+        self.bytes += weight(&record.attributes);
         Ok(KeyLine::Object(Box::new(ObjectLine {
             key,
             file,
@@ -214,8 +223,9 @@ impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
     }
 
     /// The line of a directory that was put as an object.
-    pub(crate) fn directory(&self, key: String, directory: DirId) -> Result<KeyLine, ReadError> {
+    pub(crate) fn directory(&mut self, key: String, directory: DirId) -> Result<KeyLine, ReadError> {
         let record = self.view.existing_directory(directory)?;
+        self.bytes += weight(&record.attributes);
         let classes = &self.ground.classes;
         Ok(KeyLine::Object(Box::new(ObjectLine {
             key,

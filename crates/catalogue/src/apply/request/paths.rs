@@ -2,7 +2,7 @@
 
 use base::{Blake3, Duration, PATH_BYTES_MAX, RequestId};
 
-use super::{add_item, complete, find, new_request, wrong};
+use super::{add_item, complete, find, new_request, path_bytes, wrong};
 use crate::apply::limit;
 use crate::command::{
     AskedFor, AskedPath, BATCH_FILES_MAX, Command, OPEN_REQUESTS_MAX, Outcome, REQUEST_PATHS_MAX,
@@ -59,6 +59,7 @@ fn add(draft: &mut Draft<'_>, id: RequestId, paths: &[AskedPath]) -> Result<Outc
         return Err(wrong(id, &request, "open for paths: make a new request"));
     };
     let before = list.paths;
+    path_bytes::add(draft, &request.owner, (id, before), paths)?;
     for asked in paths {
         limit("bytes of a path", asked.path.len(), PATH_BYTES_MAX)?;
         if list.paths >= REQUEST_PATHS_MAX {
@@ -172,11 +173,18 @@ pub(in crate::apply) fn differ(draft: &mut Draft<'_>, id: RequestId) -> Result<(
 }
 
 /// Removes the last paths of a request that is deleted, at most so many; whether there are more.
-pub(super) fn forget(draft: &mut Draft<'_>, id: RequestId, request: &mut RequestRecord, most: usize) -> bool {
-    let Some(list) = &mut request.list else { return false };
-    for number in (0..list.paths).rev().take(most) {
+pub(super) fn forget(
+    draft: &mut Draft<'_>,
+    id: RequestId,
+    request: &mut RequestRecord,
+    most: usize,
+) -> Result<bool, Rejection> {
+    let Some(list) = &mut request.list else { return Ok(false) };
+    let left = list.paths.saturating_sub(u32::try_from(most).unwrap_or(u32::MAX));
+    path_bytes::take(draft, &request.owner, id, left..list.paths)?;
+    for number in left..list.paths {
         draft.remove(Table::RequestPath, key::request_path(id, number));
-        list.paths = number;
     }
-    list.paths > 0
+    list.paths = left;
+    Ok(left > 0)
 }

@@ -223,6 +223,10 @@ fn requests(view: &View<'_>, model: &Model) {
         let open = model.requests.values().filter(|request| request.is_open_list(owner)).count();
         assert_eq!(view.open_requests(owner).unwrap(), open as u32);
     }
+    let bytes = ["o", "g"].map(|owner| model.path_bytes(owner));
+    assert_eq!(["o", "g"].map(|owner| view.path_bytes(owner).unwrap()), bytes);
+    assert_eq!(rows(view, Table::PathBytes), bytes.iter().filter(|bytes| **bytes > 0).count());
+    assert_eq!(view.has_uncounted_paths().unwrap(), model.paths_behind.is_some());
     assert_eq!(rows(view, Table::Pin), model.pins.len());
     for ((file, request), until) in &model.pins {
         assert!(view.pins(*file).unwrap().contains(&(*request, *until)));

@@ -131,6 +131,8 @@ pub struct Model {
     pub by_use: BTreeMap<FileId, UseHour>,
     /// Files are in the pool that are older than the order.
     pub by_use_behind: bool,
+    /// Paths from this number of this request on are older than their count and were not looked at.
+    pub paths_behind: Option<(RequestId, usize)>,
 }
 
 impl Model {
@@ -358,6 +360,27 @@ impl Model {
         }
     }
 
+    /// All paths of requests that name them, by request and number.
+    fn all_paths(&self) -> Vec<((RequestId, usize), &str, &str)> {
+        let mut all = Vec::new();
+        for (id, request) in &self.requests {
+            for (number, row) in request.paths.iter().flatten().enumerate() {
+                all.push(((*id, number), request.owner.as_str(), row.path.as_str()));
+            }
+        }
+        all
+    }
+
+    /// The bytes of all paths that requests of an owner keep, as far as they are to be counted by now.
+    pub fn path_bytes(&self, owner: &str) -> u64 {
+        if !self.rules.contains(&Rule::PathsCounted) {
+            return 0;
+        }
+        let paths = self.all_paths().into_iter().filter(|(_, of, _)| *of == owner);
+        let counted = paths.filter(|(place, _, _)| self.paths_behind.is_none_or(|behind| *place < behind));
+        counted.map(|(_, _, path)| path.len() as u64).sum()
+    }
+
     pub fn apply(&mut self, command: &Command) -> Answer {
         let before = format!("{:?}", Model { at: Timestamp(0), ..self.clone() });
         let mut after = self.clone();
@@ -388,7 +411,14 @@ impl Model {
 
     fn perform(&mut self, command: &Command) -> Answer {
         match command {
-            // There is never so much that a part is not all of it.
+            Command::DoSome { work: Work::CountPaths, most } => {
+                let Some(behind) = self.paths_behind else { return Ok(Outcome::More(false)) };
+                let left = self.all_paths().into_iter().filter(|(place, _, _)| *place >= behind);
+                let last = left.map(|(place, _, _)| place).nth(*most as usize - 1);
+                self.paths_behind = last.map(|(request, number)| (request, number + 1));
+                return Ok(Outcome::More(last.is_some()));
+            }
+            // Of the rest there is never so much that a part is not all of it.
             Command::DoSome { work, .. } => {
                 return self.perform(&match *work {
                     Work::CancelRequest(request) => Command::CancelRequest { request },
@@ -414,6 +444,7 @@ impl Model {
                         return Ok(Outcome::More(false));
                     }
                     Work::RemoveTree(_) => return Err("NotFound"),
+                    Work::CountPaths => unreachable!("it is above"),
                 });
             }
             Command::Initialise { .. } => return Err("AlreadyInitialised"),
@@ -425,6 +456,9 @@ impl Model {
             Command::AdoptRule { rule } => {
                 let is_new = self.rules.insert(*rule);
                 self.by_use_behind |= is_new && *rule == Rule::OrderedByUse && !self.files.is_empty();
+                if is_new && *rule == Rule::PathsCounted && !self.all_paths().is_empty() {
+                    self.paths_behind = Some((RequestId(0), 0));
+                }
                 return Ok(Outcome::Done);
             }
             Command::DefineTapePool { name } => {

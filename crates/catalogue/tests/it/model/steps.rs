@@ -3,7 +3,7 @@
 use base::*;
 use catalogue::*;
 
-use super::reference::Model;
+use super::reference::{Model, Request};
 
 /// Drawn blindly; what it means depends on the state, so that a shorter history still makes sense.
 #[derive(Clone, Debug)]
@@ -321,8 +321,14 @@ fn path_request(
     (any, filling): (RequestId, RequestId),
 ) -> Option<Command> {
     let pin = |pick: u16| (pick % 3 > 0).then(|| Duration::from_secs(u64::from(pick % 5) * 20));
+    let is_filling = |request: &Request| request.paths.is_some() && request.state == RequestState::Filling;
+    let lists: Vec<_> = model.requests.iter().filter(|(_, r)| is_filling(r)).map(|(id, _)| *id).collect();
+    let filling = among(&lists, picks[5]).unwrap_or(filling);
     Some(match kind {
-        0 => Command::OpenPathRequest { owner: "o".into(), pin: Duration::from_secs(30) },
+        0 => {
+            let owner = if picks[1] % 4 == 0 { "g" } else { "o" };
+            Command::OpenPathRequest { owner: owner.into(), pin: Duration::from_secs(30) }
+        }
         1 => {
             let refusals = [PathRefusal::NotFound, PathRefusal::NoData, PathRefusal::NotAllowed];
             let mut paths: Vec<_> = refusals
@@ -466,9 +472,16 @@ pub fn command(model: &Model, step: &Step) -> Command {
         41 | 42 => run(model, 1, picks),
         43 | 44 => run(model, 2, picks),
         kind @ 45..51 => request(model, kind - 45, picks),
+        51 if picks[0] % 2 == 0 && !used_before(model).is_empty() => {
+            Command::NoteUse { files: used_before(model) }
+        }
         51 | 52 => Command::Evict { files: model.files.keys().copied().collect() },
         53 if picks[0] % 3 == 0 => Command::NoteUse { files: some_files(model, picks) },
-        53 if picks[0] % 3 == 1 => Work::OrderByUse.some(),
+        53 if picks[0] % 6 == 1 => Work::OrderByUse.some(),
+        53 if picks[0] % 6 == 4 => {
+            let most = if picks[1] % 4 == 0 { 400 } else { 1 + u32::from(picks[1] % 3) };
+            Command::DoSome { work: Work::CountPaths, most }
+        }
         53 => Command::Evict { files: some_files(model, picks) },
         54 | 55 => recall(model, picks),
         56 => match picks[0] % 2 {
@@ -490,7 +503,12 @@ pub fn command(model: &Model, step: &Step) -> Command {
         }
         60 => Command::TrimChanges { through: model.changes.saturating_sub(u64::from(picks[0] % 40)) },
         _ => match picks[0] % 5 {
-            4 => Command::AdoptRule { rule: Rule::ALL[usize::from(picks[1]) % Rule::ALL.len()] },
+            4 => {
+                // More often those on which other commands depend.
+                let rules = Rule::ALL.into_iter().chain([Rule::OrderedByUse, Rule::PathsCounted]);
+                let rule = among(&rules.collect::<Vec<_>>(), picks[1]).unwrap_or(Rule::OrderedByUse);
+                Command::AdoptRule { rule }
+            }
             0 => Command::OpenEpoch,
             1 => Command::DefineTapePool { name: ["p1", "p2", "p3"][usize::from(picks[1]) % 3].into() },
             2 => Command::Initialise { instance: Uuid([1; 16]) },
@@ -502,6 +520,12 @@ pub fn command(model: &Model, step: &Step) -> Command {
             }
         },
     }
+}
+
+/// Files that were used last before this hour.
+fn used_before(model: &Model) -> Vec<FileId> {
+    let now = UseHour::of(model.at);
+    model.by_use.iter().filter(|(_, hour)| **hour < now).map(|(id, _)| *id).collect()
 }
 
 /// The next command on some file's way to tape and back; blind choice alone seldom gets that far.
