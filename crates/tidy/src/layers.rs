@@ -26,7 +26,19 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
     ("twin", &["planner", "scenario", "report", "twin", "sample", "replay", "validation"]),
     (
         "drivers",
-        &["threads", "store", "drive", "valuelog", "disk_load", "iscsi", "sgio", "probe", "library", "vtl", "acceptance"],
+        &[
+            "threads",
+            "store",
+            "drive",
+            "valuelog",
+            "disk_load",
+            "iscsi",
+            "sgio",
+            "probe",
+            "library",
+            "vtl",
+            "acceptance",
+        ],
     ),
     (
         "engine",

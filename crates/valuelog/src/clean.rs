@@ -136,8 +136,8 @@ impl Inner {
         let durable = self.lock().durable;
         let mark = Mark { store, slot, used, durable, state: MarkState::Free };
         let freed = mark_free(&*self.medium, mark, self.layout.segment_bytes());
-        // Only when nothing in it can count any more, after whatever crash, do tombstones go that kept it from
-        // counting.
+        // Tombstones that kept it from counting go only when nothing in it can count any more, after whatever
+        // crash.
         let freed = freed.and_then(|()| self.medium.sync());
         freed.map_err(|error| self.poison("freeing a segment", &error))?;
         self.counters.syncs.add(1);

@@ -14,7 +14,10 @@ use crate::limits::Layout;
 #[non_exhaustive]
 pub enum FormatError {
     /// No store can be made so.
-    #[error("a store with segments of {} and values of up to {} cannot be made: {why}", layout.segment, layout.value_max)]
+    #[error(
+        "a store with segments of {} and values of up to {} cannot be made: {why}",
+        layout.segment, layout.value_max
+    )]
     Layout {
         /// What was asked for.
         layout: Layout,
