@@ -59,6 +59,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "iscsi_pdu", run: iscsi_wire::pdu },
     Target { name: "iscsi_text", run: iscsi_wire::text },
     Target { name: "iscsi_login", run: iscsi_wire::login },
+    Target { name: "kinetic_frames", run: kinetic::fuzz::frames },
+    Target { name: "kinetic_conversation", run: kinetic::fuzz::conversation },
     Target { name: "machine_record", run: machine::record },
     Target { name: "xrootd_frame", run: xrootd::fuzz::frame },
 ];
