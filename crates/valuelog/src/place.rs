@@ -66,8 +66,8 @@ impl Place {
 }
 
 impl ValueLog {
-    /// Makes a store of this id, durable on return. `room`: how large it becomes; in a directory without it
-    /// nearly all that is free. `replace`: what stands there may be lost.
+    /// Makes a store of this id, which should be one that was never used; durable on return. `room`: how large
+    /// it becomes; in a directory without it nearly all that is free. `replace`: what stands there may be lost.
     ///
     /// # Errors
     /// [`FormatError`].
@@ -132,7 +132,10 @@ impl ValueLog {
             let room = ByteCount(u64::from(slots).saturating_mul(layout.segment.0));
             return Err(FormatError::Room { room, segment: layout.segment, least: SEGMENTS_MIN });
         }
-        let superblock = Superblock { store: id, generation: 1, epoch: 0, layout, slots, made: 0, wipe: 0 };
+        // What stands there of a store of the same id must not be taken for what this one will write.
+        let before = read_superblock(medium, path).ok().map(|(superblock, _)| superblock);
+        let epoch = before.filter(|before| before.store == id).map_or(0, |before| before.epoch);
+        let superblock = Superblock { store: id, generation: 1, epoch, layout, slots, made: 0, wipe: 0 };
         let mut page = AlignedBuffer::new(PAGE);
         superblock.encode(page.as_mut_slice());
         let written = [0, 1].into_iter().try_for_each(|copy| medium.write_superblock(copy, page.as_slice()));

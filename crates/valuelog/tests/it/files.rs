@@ -57,7 +57,7 @@ fn both_places_hold_the_same() {
                         drop(log);
                     }
                     log = ValueLog::open(&place, Some(STORE), settings).unwrap();
-                    assert!(show_all(&log) == shown, "{place:?}");
+                    assert!(show_all(&log) == shown, "{place:?}, {direct:?}, round {round}");
                     for (key, value) in shown.iter().filter(|(_, value)| value.len() > 70_000) {
                         let part = log.get_part(key, ByteCount(65_000), ByteCount(5_000)).unwrap();
                         assert_eq!(&*part.value, &value[65_000..70_000]);
