@@ -81,9 +81,9 @@ impl Inner {
 
     /// Makes the next slots ready: first they say that nothing is in them, then the superblock counts them.
     pub(crate) fn make_ready(&self, making: &mut Making) -> Result<(), LogError> {
-        let (made, limit, store, durable) = {
+        let (made, limit, store, durable, epoch) = {
             let state = self.lock();
-            (state.made, state.limit, state.store, state.durable)
+            (state.made, state.limit, state.store, state.durable, state.epoch)
         };
         let end = limit.min(made + MADE_AT_A_TIME);
         let mut ready = made;
@@ -97,7 +97,9 @@ impl Inner {
                 }
                 Err(error) => return Err(self.poison("making a segment", &error)),
             }
-            let mark = Mark { store, slot, used: 0, durable, state: MarkState::Free };
+            // Above all uses of earlier epochs: of a store that was here with the same id, nothing counts.
+            let used = u64::from(epoch) << 32;
+            let mark = Mark { store, slot, used, durable, state: MarkState::Free };
             let marked = mark_free(&*self.medium, mark, self.layout.segment_bytes());
             marked.map_err(|error| self.poison("making a segment", &error))?;
             ready = slot + 1;
