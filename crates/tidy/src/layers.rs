@@ -32,6 +32,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "store",
             "drive",
             "valuelog",
+            "drive_server",
             "disk_load",
             "iscsi",
             "sgio",
@@ -109,7 +110,7 @@ const OUTSIDE: [(&str, &[&str]); 18] = [
     ("io-uring", &["drive", "disk_load"]),
     ("prost", &["kinetic"]),
     ("quick-xml", &["ltfs", "door", "webdav"]),
-    ("rustls", &["door", "client", "tpc"]),
+    ("rustls", &["door", "client", "tpc", "drive_server"]),
     ("s3s", &["s3"]),
     (
         "serde",

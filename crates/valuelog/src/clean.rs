@@ -8,7 +8,7 @@ use crate::buffers::Value;
 use crate::error::{Damage, LogError};
 use crate::index::{Place, packed_bytes};
 use crate::limits::PAGE_WORD;
-use crate::log::Inner;
+use crate::log::{Inner, ValueLog};
 use crate::make::{Making, mark_free};
 use crate::read::Wanted;
 use crate::record::{At, Header, Kind, checksums_of, record_end};
@@ -42,6 +42,16 @@ struct Copy {
 impl Copy {
     fn value(&self) -> &[u8] {
         self.value.as_deref().unwrap_or_default()
+    }
+}
+
+impl ValueLog {
+    /// Cleans a segment, if one is worth it. `false`: none is.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`], [`LogError::Closed`].
+    pub fn clean(&self) -> Result<bool, LogError> {
+        self.inner.clean_ahead()
     }
 }
 

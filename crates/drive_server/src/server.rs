@@ -1,0 +1,275 @@
+//! The server: listeners, connections, and the end of all that.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use base::Duration;
+use bytes::Bytes;
+use kinetic::server::{Device, DeviceSettings};
+use kinetic::{Configuration, Identity, Log, LogType, Push};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use threads::{JoinHandle, Mutex, MutexGuard, spawn_guarded};
+use valuelog::{LogError, ValueLog};
+
+use crate::budget::Budget;
+use crate::error::StartError;
+use crate::limits::{MEMORY_MIN, REFUSED_CONNECTIONS_MAX, STOP_WITHIN, Settings};
+use crate::pool::Pool;
+use crate::session::{Session, busy};
+use crate::state;
+use crate::store::{Done, Store};
+use crate::wake::Wake;
+
+/// What all of a server share.
+pub(crate) struct Shared {
+    device: Mutex<Device>,
+    pub(crate) store: Store,
+    pub(crate) pool: Pool,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) started: Instant,
+    settings: Settings,
+    sessions: Mutex<Vec<(Arc<Session>, JoinHandle<()>)>>,
+    open: AtomicUsize,
+    is_stopping: AtomicBool,
+    wake: Wake,
+}
+
+impl Shared {
+    pub(crate) fn device(&self) -> MutexGuard<'_, Device> {
+        self.device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody wants it to end; the listening thread sees to it.
+    pub(crate) fn ask_to_stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        self.wake.ring();
+    }
+
+    pub(crate) fn push(&self, _identity: Option<Identity>, _push: Push, _until: Option<Instant>) -> Done {
+        busy("not yet")
+    }
+
+    pub(crate) fn log(&self, types: Vec<LogType>) -> Log {
+        Log { types, ..Log::default() }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Vec<(Arc<Session>, JoinHandle<()>)>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A device that is served. Dropped without [`Server::stop`] it is stopped all the same.
+pub struct Server {
+    shared: Arc<Shared>,
+    listening: Option<JoinHandle<()>>,
+    plain: Vec<SocketAddr>,
+    tls: Vec<SocketAddr>,
+}
+
+impl Server {
+    /// Serves a store.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(log: ValueLog, settings: Settings) -> Result<Server, StartError> {
+        if settings.plain.is_empty() && settings.tls.is_empty() {
+            return Err(StartError::NoAddress);
+        }
+        if !settings.tls.is_empty() && settings.tls_config.is_none() {
+            return Err(StartError::NoCertificate);
+        }
+        if settings.memory.0 < MEMORY_MIN.0 {
+            return Err(StartError::Memory { given: settings.memory, least: MEMORY_MIN });
+        }
+        let listen = |addresses: &[SocketAddr], is_tls: bool| {
+            let one = |address: &SocketAddr| {
+                let made = TcpListener::bind(address).and_then(|listener| {
+                    listener.set_nonblocking(true)?;
+                    Ok((listener.local_addr()?, listener))
+                });
+                made.map(|(address, listener)| (address, is_tls, listener))
+                    .map_err(|source| StartError::Listen { address: *address, source })
+            };
+            addresses.iter().map(one).collect::<Result<Vec<_>, _>>()
+        };
+        let mut listeners = listen(&settings.plain, false)?;
+        listeners.extend(listen(&settings.tls, true)?);
+        let addresses = |is_tls: bool| -> Vec<SocketAddr> {
+            listeners.iter().filter(|(_, tls, _)| *tls == is_tls).map(|(address, ..)| *address).collect()
+        };
+        let (plain, tls) = (addresses(false), addresses(true));
+        let kept = state::load(&log)?;
+        let configuration = Configuration {
+            vendor: "Kist".to_owned(),
+            model: "kist drive".to_owned(),
+            serial_number: Bytes::from(kept.identity.to_string()),
+            world_wide_name: Bytes::from(kept.identity.to_string()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol_version: kinetic::PROTOCOL_VERSION.to_owned(),
+            port: plain.first().map(SocketAddr::port),
+            tls_port: tls.first().map(SocketAddr::port),
+            ..Configuration::default()
+        };
+        let device_settings = DeviceSettings {
+            configuration,
+            limits: settings.limits,
+            is_security_over_tls: settings.is_security_over_tls,
+            connection_first: kept.connection_first,
+        };
+        let wake = Wake::new().map_err(|source| StartError::System { what: "an eventfd", source })?;
+        let shared = Arc::new(Shared {
+            device: Mutex::new(Device::new(device_settings, kept.state)),
+            store: Store::new(log, settings.limits, kept.identity, kept.starts),
+            pool: Pool::start(settings.workers)?,
+            budget: Budget::new(settings.memory.0),
+            started: Instant::now(),
+            settings,
+            sessions: Mutex::default(),
+            open: AtomicUsize::new(0),
+            is_stopping: AtomicBool::new(false),
+            wake,
+        });
+        let of_thread = Arc::clone(&shared);
+        let listening = spawn_guarded("kinetic-listen", move || accept_all(&of_thread, listeners), || {})
+            .map_err(|source| StartError::System { what: "a thread", source })?;
+        Ok(Server { shared, listening: Some(listening), plain, tls })
+    }
+
+    /// Where it listens without TLS.
+    #[must_use]
+    pub fn plain(&self) -> &[SocketAddr] {
+        &self.plain
+    }
+
+    /// Where it listens with TLS.
+    #[must_use]
+    pub fn tls(&self) -> &[SocketAddr] {
+        &self.tls
+    }
+
+    /// Connections that are open.
+    #[must_use]
+    pub fn connections(&self) -> u32 {
+        self.shared.device().connections()
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &ValueLog {
+        &self.shared.store.log
+    }
+
+    /// Bytes that values have in memory.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.shared.budget.taken()
+    }
+
+    /// Has it end, without waiting for that.
+    pub fn ask_to_stop(&self) {
+        self.shared.ask_to_stop();
+    }
+
+    /// Waits until somebody has it end, through the protocol or [`Server::ask_to_stop`], and ends it.
+    ///
+    /// # Errors
+    /// As [`Server::stop`].
+    pub fn wait(mut self) -> Result<(), LogError> {
+        self.end()
+    }
+
+    /// Ends it: nothing more is taken, what is under way is done and answered, all is made durable.
+    ///
+    /// # Errors
+    /// If the last sync fails.
+    pub fn stop(mut self) -> Result<(), LogError> {
+        self.shared.ask_to_stop();
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), LogError> {
+        if let Some(listening) = self.listening.take() {
+            let _ = listening.join();
+        }
+        let sessions = std::mem::take(&mut *self.shared.sessions());
+        for (session, _) in &sessions {
+            session.stop();
+        }
+        let until = Instant::now() + STOP_WITHIN;
+        while sessions.iter().any(|(_, thread)| !thread.is_finished()) && Instant::now() < until {
+            rest(Duration::from_millis(2));
+        }
+        for (session, thread) in sessions {
+            session.link.cut();
+            let _ = thread.join();
+        }
+        self.shared.pool.stop();
+        self.shared.store.log.flush()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.listening.is_some() {
+            self.shared.ask_to_stop();
+            // Nobody is there to be told.
+            let _ = self.end();
+        }
+    }
+}
+
+/// Waits a little, where nothing rings.
+fn rest(span: Duration) {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: span.subsec_nanos().into() };
+    let _ = poll(&mut [], Some(&timeout));
+}
+
+fn accept_all(shared: &Arc<Shared>, listeners: Vec<(SocketAddr, bool, TcpListener)>) {
+    while !shared.is_stopping.load(Ordering::SeqCst) {
+        let mut polled: Vec<PollFd<'_>> =
+            listeners.iter().map(|(_, _, listener)| PollFd::new(listener, PollFlags::IN)).collect();
+        let wake = shared.wake.as_fd();
+        polled.push(PollFd::from_borrowed_fd(wake, PollFlags::IN));
+        let _ = poll(&mut polled, None);
+        shared.sessions().retain(|(_, thread)| !thread.is_finished());
+        for (_, is_tls, listener) in &listeners {
+            match listener.accept() {
+                Ok((socket, _)) => begin(shared, socket, *is_tls),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                // Too many descriptors, or the client is gone: others go on meanwhile.
+                Err(_) => rest(Duration::from_millis(10)),
+            }
+        }
+    }
+}
+
+fn begin(shared: &Arc<Shared>, socket: TcpStream, is_tls: bool) {
+    let most = shared.device().bounds().connections as usize + REFUSED_CONNECTIONS_MAX;
+    if shared.open.load(Ordering::SeqCst) >= most {
+        return;
+    }
+    let tls = match (is_tls, &shared.settings.tls_config) {
+        (true, Some(config)) => match rustls::ServerConnection::new(Arc::clone(config)) {
+            Ok(connection) => Some(connection),
+            Err(_) => return,
+        },
+        (true, None) => return,
+        (false, _) => None,
+    };
+    let Ok(session) = Session::new(shared, socket, tls).map(Arc::new) else { return };
+    shared.open.fetch_add(1, Ordering::SeqCst);
+    let (of_thread, counted) = (Arc::clone(&session), Arc::clone(shared));
+    let run = move || {
+        of_thread.run();
+        counted.open.fetch_sub(1, Ordering::SeqCst);
+    };
+    match spawn_guarded("kinetic-link", run, || {}) {
+        Ok(thread) => shared.sessions().push((session, thread)),
+        Err(_) => {
+            shared.open.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
