@@ -32,6 +32,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "store",
             "drive",
             "valuelog",
+            "kinetic_client",
             "drive_server",
             "disk_load",
             "iscsi",
@@ -110,7 +111,7 @@ const OUTSIDE: [(&str, &[&str]); 18] = [
     ("io-uring", &["drive", "disk_load"]),
     ("prost", &["kinetic"]),
     ("quick-xml", &["ltfs", "door", "webdav"]),
-    ("rustls", &["door", "client", "tpc", "drive_server"]),
+    ("rustls", &["door", "client", "tpc", "kinetic_client", "drive_server"]),
     ("s3s", &["s3"]),
     (
         "serde",
