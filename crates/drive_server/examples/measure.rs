@@ -38,7 +38,8 @@ impl Client {
             let count = stream.read(&mut piece).expect("a greeting");
             buffer.extend_from_slice(&piece[..count]);
             if let Progress::Frame(frame) = reader.next(&mut buffer).expect("a frame") {
-                let command = Sealed::read(frame.message).and_then(|sealed| sealed.open()).expect("a command");
+                let command =
+                    Sealed::read(frame.message).and_then(|sealed| sealed.open()).expect("a command");
                 break command.header.and_then(|header| header.connection_id).expect("a number");
             }
         };
@@ -106,7 +107,11 @@ impl Client {
 fn put(number: usize, value: &Bytes, tag: &Bytes) -> Request {
     Request::Change(Change::Put(Put {
         key: Bytes::copy_from_slice(&number.to_be_bytes()),
-        metadata: Metadata { version: Bytes::from_static(b"1"), tag: tag.clone(), algorithm: Some(Algorithm::CRC32C) },
+        metadata: Metadata {
+            version: Bytes::from_static(b"1"),
+            tag: tag.clone(),
+            algorithm: Some(Algorithm::CRC32C),
+        },
         db_version: Bytes::new(),
         force: true,
         synchronization: Synchronization::WriteBack,
@@ -137,7 +142,8 @@ fn run(
                 while answered < each {
                     while sent < each && sent - answered + step <= under_way {
                         let end = (sent + step).min(each);
-                        let some: Vec<Request> = (sent..end).map(|number| request(place * each + number)).collect();
+                        let some: Vec<Request> =
+                            (sent..end).map(|number| request(place * each + number)).collect();
                         client.send(&some);
                         sent = end;
                     }

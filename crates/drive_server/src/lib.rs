@@ -8,13 +8,14 @@
 // What comes from the network is not cast without a look.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
+mod announce;
 mod budget;
 mod error;
+mod figures;
 mod incoming;
 mod limits;
 mod link;
 mod peers;
-mod place;
 mod pool;
 mod server;
 mod session;
@@ -23,11 +24,12 @@ mod store;
 mod tls;
 mod wake;
 
+pub use announce::{EVERY as ANNOUNCED_EVERY, GROUP as ANNOUNCED_TO};
 pub use error::{StartError, TlsError};
 pub use limits::{
-    BACKGROUND_MAX, FRAME_WITHIN, HANDSHAKE_WITHIN, LINGER_WITHIN, MEMORY_MIN, OUT_BYTES_MAX, PUSHES_MAX,
-    SCAN_WITHIN, SEND_WITHIN, STOP_WITHIN, Settings,
+    BACKGROUND_MAX, FRAME_WITHIN, HANDSHAKE_WITHIN, LINGER_WITHIN, MEMORY_MIN, OUT_BYTES_MAX, PUSH_WITHIN,
+    PUSHES_MAX, SCAN_WITHIN, SEND_WITHIN, STOP_WITHIN, Settings,
 };
-pub use peers::{NoPeers, PeerLink, Peers};
+pub use peers::{Clients, PeerLink, Peers, Pusher};
 pub use server::Server;
 pub use tls::TlsFiles;

@@ -1,12 +1,13 @@
 //! Limits of a server, each with its name, and its settings.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{ByteCount, Duration};
 use kinetic::Limits;
 
-use crate::peers::{NoPeers, Peers};
+use crate::peers::{Clients, Peers};
 
 /// How long TLS may take to be agreed on.
 pub const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -16,6 +17,8 @@ pub const FRAME_WITHIN: Duration = Duration::from_secs(60);
 pub const SEND_WITHIN: Duration = Duration::from_secs(60);
 /// How long the last words of a connection may take.
 pub const LINGER_WITHIN: Duration = Duration::from_secs(2);
+/// The same, where the server stops.
+pub(crate) const STOP_LINGER: Duration = Duration::from_millis(50);
 /// How long a stop waits for what is under way before it cuts connections.
 pub const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// How long a scan or a cleaning without a deadline goes on before it answers how far it came.
@@ -24,6 +27,8 @@ pub const SCAN_WITHIN: Duration = Duration::from_secs(20);
 pub const BACKGROUND_MAX: usize = 2;
 /// Pushes at a time: each waits for another device.
 pub const PUSHES_MAX: usize = 2;
+/// How long a push without a deadline may take.
+pub const PUSH_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes that wait to be sent on a connection before nothing more is read from it.
 pub const OUT_BYTES_MAX: usize = 4 << 20;
 /// Pieces that are sent with one call.
@@ -64,6 +69,10 @@ pub struct Settings {
     pub is_security_over_tls: bool,
     /// How other devices are reached.
     pub peers: Arc<dyn Peers>,
+    /// What the store stands on, whose figures are told.
+    pub disk: Option<PathBuf>,
+    /// Whether it says by multicast that it is there.
+    pub is_announced: bool,
 }
 
 impl Default for Settings {
@@ -76,7 +85,9 @@ impl Default for Settings {
             workers: 8,
             memory: ByteCount::mib(512),
             is_security_over_tls: true,
-            peers: Arc::new(NoPeers),
+            peers: Arc::new(Clients::default()),
+            disk: None,
+            is_announced: false,
         }
     }
 }

@@ -1,24 +1,28 @@
 //! The server: listeners, connections, and the end of all that.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use base::Duration;
 use bytes::Bytes;
-use kinetic::server::{Device, DeviceSettings};
-use kinetic::{Configuration, Identity, Log, LogType, Push};
+use kinetic::server::{Device, DeviceSettings, Outcome};
+use kinetic::{Configuration, Identity, Log, LogType, Push, StatusCode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use threads::{JoinHandle, Mutex, MutexGuard, spawn_guarded};
 use valuelog::{LogError, ValueLog};
 
+use crate::announce;
 use crate::budget::Budget;
 use crate::error::StartError;
-use crate::limits::{MEMORY_MIN, REFUSED_CONNECTIONS_MAX, STOP_WITHIN, Settings};
+use crate::figures::{self, Figures};
+use crate::limits::{MEMORY_MIN, PUSH_WITHIN, PUSHES_MAX, REFUSED_CONNECTIONS_MAX, STOP_WITHIN, Settings};
+use crate::peers::{self, Pusher};
 use crate::pool::Pool;
-use crate::session::{Session, busy};
+use crate::session::{Session, busy, left};
 use crate::state;
 use crate::store::{Done, Store};
 use crate::wake::Wake;
@@ -33,6 +37,10 @@ pub(crate) struct Shared {
     settings: Settings,
     sessions: Mutex<Vec<(Arc<Session>, JoinHandle<()>)>>,
     open: AtomicUsize,
+    pushes: AtomicUsize,
+    figures: Figures,
+    /// What is said by multicast, and by what.
+    announced: Option<(UdpSocket, String)>,
     is_stopping: AtomicBool,
     wake: Wake,
 }
@@ -48,12 +56,30 @@ impl Shared {
         self.wake.ring();
     }
 
-    pub(crate) fn push(&self, _identity: Option<Identity>, _push: Push, _until: Option<Instant>) -> Done {
-        busy("not yet")
+    /// Puts entries to another device.
+    pub(crate) fn push(&self, identity: Option<Identity>, mut push: Push, until: Option<Instant>) -> Done {
+        let pusher = identity.and_then(|identity| {
+            let device = self.device();
+            let acl = device.state().acls.iter().find(|acl| acl.identity == identity)?;
+            let (key, cluster_version) = (acl.key.clone(), device.state().cluster_version);
+            Some(Pusher { identity, key, cluster_version })
+        });
+        let Some(pusher) = pusher else {
+            let text = "the identity that asks is not known any more";
+            return Done::Now(Outcome::refused(StatusCode::NotAuthorized, text));
+        };
+        if self.pushes.fetch_add(1, Ordering::SeqCst) >= PUSHES_MAX {
+            self.pushes.fetch_sub(1, Ordering::SeqCst);
+            return busy("as many pushes are under way as there may be");
+        }
+        let within = left(until, PUSH_WITHIN);
+        peers::push(&self.store.log, &*self.settings.peers, &pusher, &mut push, within);
+        self.pushes.fetch_sub(1, Ordering::SeqCst);
+        Done::Now(Outcome::Push(push))
     }
 
     pub(crate) fn log(&self, types: Vec<LogType>) -> Log {
-        Log { types, ..Log::default() }
+        self.figures.log(&self.store, types)
     }
 
     fn sessions(&self) -> MutexGuard<'_, Vec<(Arc<Session>, JoinHandle<()>)>> {
@@ -111,7 +137,17 @@ impl Server {
             protocol_version: kinetic::PROTOCOL_VERSION.to_owned(),
             port: plain.first().map(SocketAddr::port),
             tls_port: tls.first().map(SocketAddr::port),
+            interfaces: figures::interfaces(),
             ..Configuration::default()
+        };
+        let figures = Figures::of(settings.disk.as_deref().unwrap_or(Path::new("/")));
+        let announced = match settings.is_announced {
+            false => None,
+            true => {
+                let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
+                    .map_err(|source| StartError::System { what: "a socket for multicast", source })?;
+                Some((socket, announce::words(&configuration, &plain)))
+            }
         };
         let device_settings = DeviceSettings {
             configuration,
@@ -129,6 +165,9 @@ impl Server {
             settings,
             sessions: Mutex::default(),
             open: AtomicUsize::new(0),
+            pushes: AtomicUsize::new(0),
+            figures,
+            announced,
             is_stopping: AtomicBool::new(false),
             wake,
         });
@@ -228,12 +267,20 @@ fn rest(span: Duration) {
 }
 
 fn accept_all(shared: &Arc<Shared>, listeners: Vec<(SocketAddr, bool, TcpListener)>) {
+    let mut said: Option<Instant> = None;
     while !shared.is_stopping.load(Ordering::SeqCst) {
         let mut polled: Vec<PollFd<'_>> =
             listeners.iter().map(|(_, _, listener)| PollFd::new(listener, PollFlags::IN)).collect();
         let wake = shared.wake.as_fd();
         polled.push(PollFd::from_borrowed_fd(wake, PollFlags::IN));
-        let _ = poll(&mut polled, None);
+        let patience = shared.announced.as_ref().map(|(socket, words)| {
+            if said.is_none_or(|said| said.elapsed() >= announce::EVERY) {
+                announce::say(socket, words);
+                said = Some(Instant::now());
+            }
+            Timespec { tv_sec: 1, tv_nsec: 0 }
+        });
+        let _ = poll(&mut polled, patience.as_ref());
         shared.sessions().retain(|(_, thread)| !thread.is_finished());
         for (_, is_tls, listener) in &listeners {
             match listener.accept() {

@@ -16,7 +16,7 @@ use valuelog::LogError;
 
 use crate::budget::Permit;
 use crate::incoming::{Incoming, Next};
-use crate::limits::{ANSWERS_MAX, FRAME_WITHIN, HANDSHAKE_WITHIN, LINGER_WITHIN, SEND_WITHIN};
+use crate::limits::{ANSWERS_MAX, FRAME_WITHIN, HANDSHAKE_WITHIN, LINGER_WITHIN, SEND_WITHIN, STOP_LINGER};
 use crate::link::{Came, Link};
 use crate::pool::Task;
 use crate::server::Shared;
@@ -293,7 +293,8 @@ impl Session {
 
     /// Sends the last words, and waits a little for the other end to have them.
     fn part(&self, incoming: &mut Incoming) {
-        let until = Instant::now() + LINGER_WITHIN;
+        let is_stopping = self.is_stopping.load(Ordering::SeqCst);
+        let until = Instant::now() + if is_stopping { STOP_LINGER } else { LINGER_WITHIN };
         let mut is_finished = false;
         while Instant::now() < until {
             if self.link.is_drained() && !std::mem::replace(&mut is_finished, self.link.is_drained()) {

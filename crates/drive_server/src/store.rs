@@ -1,11 +1,11 @@
 //! What is asked for, done on the store.
 
 use std::ops::Bound;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use base::{ByteCount, Duration, Uuid};
+use base::{ByteCount, Uuid};
 use bytes::Bytes;
 use kinetic::server::{Operation, Outcome};
 use kinetic::{
@@ -67,7 +67,7 @@ fn failed(error: &LogError) -> Done {
     Done::Now(Outcome::refused(code_of(error), &error.to_string()))
 }
 
-fn metadata_of(found: &valuelog::Metadata) -> Metadata {
+pub(crate) fn metadata_of(found: &valuelog::Metadata) -> Metadata {
     Metadata {
         version: Bytes::copy_from_slice(&found.version),
         tag: Bytes::copy_from_slice(&found.tag),
@@ -123,6 +123,19 @@ impl Store {
         messages.push(message);
     }
 
+    /// What people were told.
+    pub(crate) fn messages(&self) -> String {
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = messages.join("\n");
+        if let Some(failure) = self.log.failure() {
+            text = format!("{text}\n{failure}");
+        }
+        // So that it fits into a message.
+        const TEXT_BYTES_MAX: usize = 64 << 10;
+        let start = text.len().saturating_sub(TEXT_BYTES_MAX);
+        text.get(start..).map(str::to_owned).unwrap_or_default()
+    }
+
     /// Memory that the answer will need.
     pub(crate) fn memory(&self, operation: &Operation) -> u64 {
         let bounds = self.limits.bounds();
@@ -167,10 +180,7 @@ impl Store {
                 self.in_background(|| self.scan(&range, &filter, until))
             }
             Operation::MediaOptimize { .. } => self.in_background(|| self.optimize(until)),
-            Operation::Log(types) => {
-                let log = Log { types, ..Log::default() };
-                Done::Now(Outcome::Log(Box::new(log)))
-            }
+            Operation::Log(types) => Done::Now(Outcome::Log(Box::new(Log { types, ..Log::default() }))),
             Operation::DeviceLog(name) => self.device_log(&name),
             Operation::Push(_) => refused(StatusCode::InternalError, "pushes are done elsewhere"),
             Operation::Firmware(_) => refused(
@@ -437,11 +447,3 @@ pub(crate) fn new_id() -> Option<Uuid> {
     getrandom::fill(&mut bytes).ok()?;
     Some(Uuid::from_random(bytes))
 }
-
-/// When nobody waits any more.
-pub(crate) fn until(now: Instant, within: Duration) -> Option<Instant> {
-    now.checked_add(within)
-}
-
-/// For all of a device.
-pub(crate) type SharedStore = Arc<Store>;
