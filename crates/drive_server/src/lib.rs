@@ -12,6 +12,7 @@ mod announce;
 mod budget;
 mod error;
 mod figures;
+mod format;
 mod incoming;
 mod limits;
 mod link;
@@ -26,10 +27,11 @@ mod wake;
 
 pub use announce::{EVERY as ANNOUNCED_EVERY, GROUP as ANNOUNCED_TO};
 pub use error::{StartError, TlsError};
+pub use format::{MakeError, format, place_of};
 pub use limits::{
     BACKGROUND_MAX, FRAME_WITHIN, HANDSHAKE_WITHIN, LINGER_WITHIN, MEMORY_MIN, OUT_BYTES_MAX, PUSH_WITHIN,
     PUSHES_MAX, SCAN_WITHIN, SEND_WITHIN, STOP_WITHIN, Settings,
 };
 pub use peers::{Clients, PeerLink, Peers, Pusher};
-pub use server::Server;
+pub use server::{Server, StopHandle};
 pub use tls::TlsFiles;

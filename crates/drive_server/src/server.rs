@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use base::Duration;
+use base::{Duration, Uuid};
 use bytes::Bytes;
 use kinetic::server::{Device, DeviceSettings, Outcome};
-use kinetic::{Configuration, Identity, Log, LogType, Push, StatusCode};
+use kinetic::{Acl, Configuration, Identity, Log, LogType, Push, StatusCode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use threads::{JoinHandle, Mutex, MutexGuard, spawn_guarded};
 use valuelog::{LogError, ValueLog};
@@ -84,6 +84,17 @@ impl Shared {
 
     fn sessions(&self) -> MutexGuard<'_, Vec<(Arc<Session>, JoinHandle<()>)>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has a server end.
+#[derive(Clone)]
+pub struct StopHandle(Arc<Shared>);
+
+impl StopHandle {
+    /// Has it end, without waiting for that.
+    pub fn ask_to_stop(&self) {
+        self.0.ask_to_stop();
     }
 }
 
@@ -195,6 +206,19 @@ impl Server {
         self.shared.device().connections()
     }
 
+    /// By which the drive is known again: its serial number and world wide name.
+    #[must_use]
+    pub fn name(&self) -> Uuid {
+        self.shared.store.identity
+    }
+
+    /// Whether anybody can do anything with it, by the key that all new drives have.
+    #[must_use]
+    pub fn has_well_known_key(&self) -> bool {
+        let factory = Acl::factory();
+        self.shared.device().state().acls.iter().any(|acl| acl.key == factory.key)
+    }
+
     /// The store.
     #[must_use]
     pub fn store(&self) -> &ValueLog {
@@ -207,12 +231,13 @@ impl Server {
         self.shared.budget.taken()
     }
 
-    /// Has it end, without waiting for that.
-    pub fn ask_to_stop(&self) {
-        self.shared.ask_to_stop();
+    /// By which anybody has it end.
+    #[must_use]
+    pub fn stop_handle(&self) -> StopHandle {
+        StopHandle(Arc::clone(&self.shared))
     }
 
-    /// Waits until somebody has it end, through the protocol or [`Server::ask_to_stop`], and ends it.
+    /// Waits until somebody has it end, through the protocol or a [`StopHandle`], and ends it.
     ///
     /// # Errors
     /// As [`Server::stop`].
