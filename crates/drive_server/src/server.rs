@@ -10,7 +10,7 @@ use std::time::Instant;
 use base::{Duration, Uuid};
 use bytes::Bytes;
 use kinetic::server::{Device, DeviceSettings, Outcome};
-use kinetic::{Acl, Configuration, Identity, Log, LogType, Push, StatusCode};
+use kinetic::{Acl, Configuration, Identity, Limits, Log, LogType, Push, StatusCode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use threads::{JoinHandle, Mutex, MutexGuard, spawn_guarded};
 use valuelog::{LogError, ValueLog};
@@ -138,6 +138,7 @@ impl Server {
             listeners.iter().filter(|(_, tls, _)| *tls == is_tls).map(|(address, ..)| *address).collect()
         };
         let (plain, tls) = (addresses(false), addresses(true));
+        let limits = limits_of(settings.limits, &log);
         let kept = state::load(&log)?;
         let configuration = Configuration {
             vendor: "Kist".to_owned(),
@@ -162,14 +163,14 @@ impl Server {
         };
         let device_settings = DeviceSettings {
             configuration,
-            limits: settings.limits,
+            limits,
             is_security_over_tls: settings.is_security_over_tls,
             connection_first: kept.connection_first,
         };
         let wake = Wake::new().map_err(|source| StartError::System { what: "an eventfd", source })?;
         let shared = Arc::new(Shared {
             device: Mutex::new(Device::new(device_settings, kept.state)),
-            store: Store::new(log, settings.limits, kept.identity, kept.starts),
+            store: Store::new(log, limits, kept.identity, kept.starts),
             pool: Pool::start(settings.workers)?,
             budget: Budget::new(settings.memory.0),
             started: Instant::now(),
@@ -282,6 +283,21 @@ impl Drop for Server {
             // Nobody is there to be told.
             let _ = self.end();
         }
+    }
+}
+
+/// The limits that the store can keep: a batch stands in half a segment of it, with its headers.
+fn limits_of(limits: Limits, log: &ValueLog) -> Limits {
+    const HEADER_BYTES_MAX: u64 = 16 << 10;
+    let (layout, bounds) = (log.layout(), limits.bounds());
+    let of_batch = layout.segment.0 / 2;
+    let headers = HEADER_BYTES_MAX * (u64::from(bounds.batch_operations) + 1);
+    let batch_bytes = bounds.batch_bytes.min(of_batch.saturating_sub(headers));
+    let value_bytes = u64::from(bounds.value_bytes).min(layout.value_max.0);
+    Limits {
+        batch_bytes: u32::try_from(batch_bytes).ok(),
+        value_bytes: u32::try_from(value_bytes).ok(),
+        ..limits
     }
 }
 

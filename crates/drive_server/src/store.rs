@@ -147,7 +147,9 @@ impl Store {
                 self.log.metadata(key).map_or(0, |found| of_value(found.length.0))
             }
             Operation::Get { .. } => longest,
-            Operation::GetPart { length, .. } => of_value(*length + 2 * valuelog::BLOCK_BYTES as u64),
+            Operation::GetPart { length, .. } => {
+                of_value(length.saturating_add(2 * valuelog::BLOCK_BYTES as u64))
+            }
             Operation::KeyRange { range, .. } => {
                 let keys = u64::from(range.max_returned) * u64::from(bounds.key_bytes);
                 keys.min(kinetic::server::RANGE_ANSWER_BYTES_MAX as u64)

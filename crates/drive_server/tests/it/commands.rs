@@ -3,7 +3,7 @@
 use base::ByteCount;
 use bytes::Bytes;
 use drive_server::Server;
-use kinetic::client::{BatchOutcome, ClientSettings};
+use kinetic::client::{BatchOutcome, ClientSettings, EndReason};
 use kinetic::{
     Acl, Algorithm, Answer, Change, ClusterVersion, HmacKey, Identity, KeyRange, LogType, Metadata, Peer,
     Permission, PowerLevel, Push, PushOperation, Put, Request, Scope, Secret, SecurityChange, StatusCode,
@@ -49,7 +49,7 @@ fn keys_of(answer: Answer) -> Vec<String> {
 
 #[test]
 fn compare_and_set_as_the_core_says() {
-    let World { mut wire, .. } = world();
+    let World { mut wire, server: _server, _directory } = world();
     let mut number = 0;
     for stands in [None, Some(""), Some("1")] {
         for given in ["", "1", "2"] {
@@ -80,7 +80,7 @@ fn compare_and_set_as_the_core_says() {
 
 #[test]
 fn reading() {
-    let World { mut wire, .. } = world();
+    let World { mut wire, server: _server, _directory } = world();
     for key in ["a", "b", "d"] {
         assert_eq!(wire.code(put(key, "", "1", noise(40_000, 1))), Success);
     }
@@ -111,7 +111,7 @@ fn reading() {
 
 #[test]
 fn parts_of_values() {
-    let World { mut wire, .. } = world();
+    let World { mut wire, server: _server, _directory } = world();
     let value = noise(300_000, 5);
     assert_eq!(wire.code(put("k", "", "1", value.clone())), Success);
     let log = wire
@@ -135,7 +135,7 @@ fn parts_of_values() {
 
 #[test]
 fn ranges() {
-    let World { mut wire, .. } = world();
+    let World { mut wire, server: _server, _directory } = world();
     // More than are looked at in one step.
     for number in 0..600 {
         let mut one = a_put(&format!("{number:04}"), "", "1", "");
@@ -153,13 +153,12 @@ fn ranges() {
     assert!(ask(&mut wire, range("9", "0", 200)).is_empty() && ask(&mut wire, range("0", "9", 0)).is_empty());
     assert_eq!(ask(&mut wire, range("0", "9", 200)).len(), 200);
     // Keys that an identity does not see are passed over and not counted.
-    let World { mut wire, server, .. } = restricted();
+    let World { mut wire, server: _server, _directory } = restricted();
     assert_eq!(ask(&mut wire, range("a", "z", 2)), ["m1", "m2"]);
     assert_eq!(key_of(wire.call(neighbour(Which::Next, "a")).answer).as_deref(), Some("m1"));
     assert_eq!(key_of(wire.call(neighbour(Which::Previous, "z")).answer).as_deref(), Some("m2"));
     assert_eq!(wire.code(get("a1")), NotAuthorized);
     assert_eq!(wire.code(put("m1", "1", "2", "v")), NotAuthorized);
-    drop(server);
 }
 
 /// A device with an identity 7 that may read and list keys with `m`.
@@ -189,7 +188,7 @@ fn restricted() -> World {
 
 #[test]
 fn batches() {
-    let World { mut wire, .. } = world();
+    let World { mut wire, server: _server, _directory } = world();
     let one = |key: &str, from: &str, to: &str| Change::Put(a_put(key, from, to, noise(1_000, 1)));
     let committed = wire.batch([one("a", "", "1"), one("b", "", "1"), one("a", "1", "2")]);
     assert_eq!(committed, BatchOutcome::Committed(vec![0, 1, 2]));
@@ -203,16 +202,18 @@ fn batches() {
     let BatchOutcome::Failed { status, .. } = failed else { panic!("{failed:?}") };
     assert_eq!(status.code, NotFound);
     assert_eq!(wire.batch([]), BatchOutcome::Committed(vec![]));
-    // The most that a batch may be.
+    // The most that a batch may be: half a segment of this store, less room for headers.
     let most: Vec<Change> = (0..15)
-        .map(|number| Change::Put(a_put(&format!("m{number}"), "", "1", noise(1 << 20, number))))
+        .map(|number| Change::Put(a_put(&format!("m{number}"), "", "1", noise(100 << 10, number))))
         .collect();
     assert!(matches!(wire.batch(most), BatchOutcome::Committed(all) if all.len() == 15));
+    let bytes = wire.client.greeting().unwrap().bounds().batch_bytes;
+    assert!((1 << 20..2 << 20).contains(&bytes), "{bytes}");
 }
 
 #[test]
 fn a_value_and_its_tag_agree() {
-    let World { mut wire, server, .. } = world();
+    let World { mut wire, server, _directory } = world();
     let mut wrong = a_put("k", "", "1", noise(100_000, 1));
     wrong.value = noise(100_000, 2);
     assert_eq!(
@@ -307,8 +308,10 @@ fn the_state_is_kept() {
         assert_eq!(wire.code(put("k", "", "1", "v")), Success);
         let acls = vec![Acl { key: Secret::new("other"), ..Acl::factory() }];
         assert_eq!(wire.code(Request::Security(SecurityChange::Acls(acls))), Success);
-        assert_eq!(wire.code(Request::Firmware(bytes("a program"))), StatusCode::HmacFailure);
-        wire.client.greeting().unwrap().clone()
+        let greeting = wire.client.greeting().unwrap().clone();
+        wire.submit(Request::Noop);
+        assert!(matches!(wire.end(), EndReason::KeyRefused(_)), "the old key is none any more");
+        greeting
     };
     let server = Server::start(store(directory.path(), 200), changed()).unwrap();
     let mut client = ClientSettings::new(Identity(1), b"other");
@@ -326,7 +329,7 @@ fn the_state_is_kept() {
 
 #[test]
 fn logs() {
-    let World { mut wire, server, .. } = world();
+    let World { mut wire, server, _directory } = world();
     assert_eq!(wire.code(put("k", "", "1", noise(1 << 20, 1))), Success);
     let types = vec![
         LogType::Utilizations,
@@ -349,14 +352,18 @@ fn logs() {
     assert_eq!(configuration.port, Some(server.plain()[0].port()));
     let puts = log.statistics.iter().find(|one| one.request() == Some(kinetic::MessageType::Put)).unwrap();
     assert_eq!((puts.count, puts.bytes), (1, 1 << 20));
-    assert_eq!(log.limits, Some(kinetic::Limits::stated()));
+    let limits = log.limits.unwrap();
+    assert_eq!(
+        kinetic::Limits { batch_bytes: kinetic::Limits::stated().batch_bytes, ..limits },
+        kinetic::Limits::stated()
+    );
     let named = |name: &str| Request::GetLog { types: vec![LogType::Device], device: Some(bytes(name)) };
     assert_eq!(wire.code(named("com.Seagate.Kinetic.HDD.Gen1")), NotFound);
 }
 
 #[test]
 fn power() {
-    let World { mut wire, server, .. } = world();
+    let World { mut wire, server, _directory } = world();
     assert_eq!(wire.code(put("k", "", "1", "v")), Success);
     assert_eq!(wire.code(Request::SetPowerLevel(PowerLevel::Hibernate)), Success);
     assert_eq!(wire.code(get("k")), Hibernate);
@@ -444,7 +451,7 @@ fn entries_are_pushed_from_drive_to_drive() {
 
 #[test]
 fn a_wrong_key_is_refused() {
-    let World { server, .. } = world();
+    let World { server, _directory, .. } = world();
     let mut client = ClientSettings::new(Identity(1), b"wrong");
     client.key = HmacKey::new(b"wrong");
     let mut wire = Wire::open(server.plain()[0], client);

@@ -183,7 +183,7 @@ impl Wire {
 
     pub fn call(&mut self, request: Request) -> Response {
         let ticket = self.submit(request);
-        self.answer(ticket).expect("an answer")
+        self.answer(ticket).unwrap_or_else(|| panic!("no answer: {:?}", self.events))
     }
 
     pub fn code(&mut self, request: Request) -> StatusCode {
