@@ -103,6 +103,11 @@ impl Incoming {
         true
     }
 
+    /// It is not the client's fault that nothing is read now.
+    pub(crate) fn excuse(&mut self) {
+        self.began = self.began.map(|_| Instant::now());
+    }
+
     /// Reads what the link has.
     pub(crate) fn read(&mut self, link: &Link) -> Came {
         let came = match self.long.as_mut() {

@@ -272,7 +272,7 @@ impl Server {
             let _ = thread.join();
         }
         self.shared.pool.stop();
-        self.shared.store.log.flush()
+        self.shared.store.log.shut()
     }
 }
 

@@ -208,6 +208,9 @@ impl Session {
                 }
             }
             self.link.send(answers.drain(..));
+            if !reads {
+                incoming.excuse();
+            }
             if is_stopping && self.jobs() == 0 && held.is_empty() {
                 return;
             }

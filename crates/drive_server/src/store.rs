@@ -154,6 +154,8 @@ impl Store {
                 let keys = u64::from(range.max_returned) * u64::from(bounds.key_bytes);
                 keys.min(kinetic::server::RANGE_ANSWER_BYTES_MAX as u64)
             }
+            // What each operation of a push has in memory.
+            Operation::Push(push) => push.count() as u64 * 1024,
             _ => 0,
         }
     }

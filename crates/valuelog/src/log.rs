@@ -150,6 +150,14 @@ impl ValueLog {
         }
         self.inner.close()
     }
+
+    /// As [`ValueLog::close`], where others have it, too: they are refused from now on.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`], [`LogError::Closed`].
+    pub fn shut(&self) -> Result<(), LogError> {
+        self.inner.close()
+    }
 }
 
 impl Drop for ValueLog {
