@@ -30,7 +30,7 @@ pub use error::{StartError, TlsError};
 pub use format::{MakeError, format, place_of};
 pub use limits::{
     BACKGROUND_MAX, FRAME_WITHIN, HANDSHAKE_WITHIN, LINGER_WITHIN, MEMORY_MIN, OUT_BYTES_MAX, PUSH_WITHIN,
-    PUSHES_MAX, SCAN_WITHIN, SEND_WITHIN, STOP_WITHIN, Settings,
+    PUSHES_MAX, Patience, SCAN_WITHIN, SEND_WITHIN, STOP_WITHIN, Settings,
 };
 pub use peers::{Clients, PeerLink, Peers, Pusher};
 pub use server::{Server, StopHandle};

@@ -50,6 +50,23 @@ pub(crate) const REFUSED_CONNECTIONS_MAX: usize = 16;
 /// Keys that are looked at before others have a turn.
 pub(crate) const WALK_KEYS: usize = 256;
 
+/// How long clients have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// See [`HANDSHAKE_WITHIN`].
+    pub handshake: Duration,
+    /// See [`FRAME_WITHIN`].
+    pub frame: Duration,
+    /// See [`SEND_WITHIN`].
+    pub send: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience { handshake: HANDSHAKE_WITHIN, frame: FRAME_WITHIN, send: SEND_WITHIN }
+    }
+}
+
 /// How a server behaves.
 #[derive(Clone)]
 pub struct Settings {
@@ -69,6 +86,8 @@ pub struct Settings {
     pub is_security_over_tls: bool,
     /// How other devices are reached.
     pub peers: Arc<dyn Peers>,
+    /// How long clients have.
+    pub patience: Patience,
     /// What the store stands on, whose figures are told.
     pub disk: Option<PathBuf>,
     /// Whether it says by multicast that it is there.
@@ -86,6 +105,7 @@ impl Default for Settings {
             memory: ByteCount::mib(512),
             is_security_over_tls: true,
             peers: Arc::new(Clients::default()),
+            patience: Patience::default(),
             disk: None,
             is_announced: false,
         }

@@ -19,7 +19,9 @@ use crate::announce;
 use crate::budget::Budget;
 use crate::error::StartError;
 use crate::figures::{self, Figures};
-use crate::limits::{MEMORY_MIN, PUSH_WITHIN, PUSHES_MAX, REFUSED_CONNECTIONS_MAX, STOP_WITHIN, Settings};
+use crate::limits::{
+    MEMORY_MIN, PUSH_WITHIN, PUSHES_MAX, Patience, REFUSED_CONNECTIONS_MAX, STOP_WITHIN, Settings,
+};
 use crate::peers::{self, Pusher};
 use crate::pool::Pool;
 use crate::session::{Session, busy, left};
@@ -80,6 +82,10 @@ impl Shared {
 
     pub(crate) fn log(&self, types: Vec<LogType>) -> Log {
         self.figures.log(&self.store, types)
+    }
+
+    pub(crate) fn patience(&self) -> Patience {
+        self.settings.patience
     }
 
     fn sessions(&self) -> MutexGuard<'_, Vec<(Arc<Session>, JoinHandle<()>)>> {

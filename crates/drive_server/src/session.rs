@@ -16,7 +16,7 @@ use valuelog::LogError;
 
 use crate::budget::Permit;
 use crate::incoming::{Incoming, Next};
-use crate::limits::{ANSWERS_MAX, FRAME_WITHIN, HANDSHAKE_WITHIN, LINGER_WITHIN, SEND_WITHIN, STOP_LINGER};
+use crate::limits::{ANSWERS_MAX, LINGER_WITHIN, STOP_LINGER};
 use crate::link::{Came, Link};
 use crate::pool::Task;
 use crate::server::Shared;
@@ -134,7 +134,7 @@ impl Session {
 
     /// Agrees on TLS, where there is some.
     fn shake_hands(&self, incoming: &mut Incoming) -> bool {
-        let until = Instant::now() + HANDSHAKE_WITHIN;
+        let until = Instant::now() + self.shared.patience().handshake;
         while self.link.is_handshaking() {
             match incoming.read(&self.link) {
                 Came::Bytes(_) => {}
@@ -215,7 +215,7 @@ impl Session {
                 return;
             }
             // Only what the client owes is held against it.
-            let frame = incoming.began.filter(|_| reads).map(|began| began + FRAME_WITHIN);
+            let frame = incoming.began.filter(|_| reads).map(|began| began + self.shared.patience().frame);
             if frame.is_some_and(|until| Instant::now() >= until) {
                 return;
             }
@@ -266,7 +266,7 @@ impl Session {
     /// Waits until there is something to do; `false` if the client has taken nothing for too long.
     fn wait(&self, wanted: &Wanted) -> bool {
         let blocked = self.link.blocked();
-        let until = [wanted.until, blocked.map(|since| since + SEND_WITHIN)];
+        let until = [wanted.until, blocked.map(|since| since + self.shared.patience().send)];
         let until = until.into_iter().flatten().min();
         let patience = until.map(|until| until.saturating_duration_since(Instant::now()));
         let mut flags = PollFlags::empty();
@@ -286,7 +286,7 @@ impl Session {
         if blocked.is_some() && came.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
             self.link.unblock();
         } else if let Some(since) = blocked {
-            return since.elapsed() < SEND_WITHIN;
+            return since.elapsed() < self.shared.patience().send;
         } else if !wanted.reads && came.intersects(PollFlags::ERR | PollFlags::HUP) {
             // Nobody is there any more.
             return false;

@@ -244,3 +244,83 @@ fn many_clients_at_a_time() {
     let figures = server.store().figures();
     assert!(figures.keys.0 >= 20 && figures.syncs.0 < 600, "syncs are shared: {figures:?}");
 }
+
+/// How long the impatient server of these tests gives its clients.
+fn impatient() -> drive_server::Settings {
+    let short = std::time::Duration::from_millis(200);
+    let patience = drive_server::Patience { handshake: short, frame: short, send: short };
+    drive_server::Settings { patience, ..settings() }
+}
+
+#[test]
+fn half_a_frame_and_half_a_greeting() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let files = drive_server::TlsFiles {
+        certificate: directory.path().join("c.pem"),
+        key: directory.path().join("k.pem"),
+    };
+    std::fs::write(&files.certificate, made.cert.pem()).unwrap();
+    std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+    let settings = drive_server::Settings {
+        tls: vec![([127, 0, 0, 1], 0).into()],
+        tls_config: Some(files.load().unwrap()),
+        ..impatient()
+    };
+    let server = Server::start(store(directory.path(), 200), settings).unwrap();
+    let mut good = Wire::connect(server.plain()[0]);
+    // A header, a message, part of a value: each is waited for, and then no longer.
+    let header = FrameHeader { message: 30, value: 100_000 }.encode();
+    for bytes in [&header[..5], &header[..], &[&header[..], &[0; 40]].concat()] {
+        let mut raw = Raw::connect(server.plain()[0]);
+        raw.stream.write_all(bytes).unwrap();
+        assert!(raw.receive().is_none(), "it is closed");
+    }
+    let mut silent = TcpStream::connect(server.tls()[0]).unwrap();
+    let mut nothing = Vec::new();
+    assert!(silent.read_to_end(&mut nothing).unwrap() < 20, "at most an alert of TLS");
+    // Silence between frames is no fault.
+    assert_eq!(good.code(Request::Noop), StatusCode::Success);
+    drop(good);
+    server.stop().unwrap();
+}
+
+#[test]
+fn who_takes_nothing_is_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(store(directory.path(), 200), impatient()).unwrap();
+    let mut good = Wire::connect(server.plain()[0]);
+    assert_eq!(good.code(put("k", "", "1", noise(1 << 20, 1))), StatusCode::Success);
+    let mut slow = Raw::connect(server.plain()[0]);
+    for _ in 0..30 {
+        slow.send(&get("k"));
+    }
+    while server.connections() > 1 {
+        assert_eq!(good.code(Request::Noop), StatusCode::Success);
+    }
+    while server.memory() > 0 {
+        assert_eq!(good.code(Request::Noop), StatusCode::Success);
+    }
+    drop(slow);
+}
+
+/// More under way than a connection may have, and what nobody waits for any more.
+#[test]
+fn a_window_and_a_deadline() {
+    let directory = tempfile::tempdir().unwrap();
+    let limits = Limits { writes: Some(2), ..Limits::stated() };
+    let of_server = drive_server::Settings { limits, workers: 1, ..settings() };
+    let server = Server::start(store(directory.path(), 200), of_server).unwrap();
+    let mut raw = Raw::connect(server.plain()[0]);
+    for number in 0..100 {
+        raw.send(&put(&format!("{number}"), "", "1", noise(100_000, number)));
+    }
+    let mut counts = std::collections::BTreeMap::new();
+    for _ in 0..100 {
+        *counts.entry(raw.receive().unwrap().status.unwrap().code.unwrap()).or_insert(0) += 1;
+    }
+    assert!(counts[&StatusCode::Success.number()] > 0, "{counts:?}");
+    let known = [StatusCode::Success.number(), StatusCode::ServiceBusy.number()];
+    assert!(counts.keys().all(|code| known.contains(code)), "{counts:?}");
+    assert_eq!(raw.code(&Request::Noop), StatusCode::Success);
+}
