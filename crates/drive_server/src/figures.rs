@@ -164,7 +164,7 @@ fn device_of(path: &Path) -> Option<PathBuf> {
 fn temperatures_of(disk: &Path) -> Vec<Temperature> {
     let device = disk.join("device");
     let monitors =
-        [device.join("hwmon"), device.clone()].into_iter().flat_map(|above| fs::read_dir(above).ok());
+        [device.join("hwmon"), device.clone()].into_iter().filter_map(|above| fs::read_dir(above).ok());
     for monitor in monitors.flatten().flatten() {
         let name = monitor.file_name();
         if !name.to_string_lossy().starts_with("hwmon") {

@@ -30,6 +30,8 @@ struct Queue {
     is_stopping: bool,
 }
 
+type Outcomes = Vec<(JobId, Outcome)>;
+
 #[derive(Default)]
 struct ToSync {
     waiting: Vec<(Arc<Session>, JobId)>,
@@ -142,7 +144,7 @@ fn sync(inner: &Inner) {
         drop(to_sync);
         let Some((first, _)) = waiting.first() else { continue };
         let synced = first.flush();
-        let mut by_session: Vec<(Arc<Session>, Vec<(JobId, Outcome)>)> = Vec::new();
+        let mut by_session: Vec<(Arc<Session>, Outcomes)> = Vec::new();
         for (session, job) in waiting {
             let outcome = match &synced {
                 Ok(()) => Outcome::Done,

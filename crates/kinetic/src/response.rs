@@ -182,7 +182,7 @@ impl Reply {
             Reply::Scanned { damaged, last } => {
                 let end_key_inclusive = last.as_ref().map(|_| true);
                 let (keys, end_key) = (damaged.clone(), last.clone());
-                body.range = Some(wire::Range { keys, end_key, end_key_inclusive, ..wire::Range::default() });
+                body.range = Some(wire::Range { end_key, end_key_inclusive, keys, ..wire::Range::default() });
             }
             Reply::Log { log, device } => {
                 body.get_log = Some(log.write());

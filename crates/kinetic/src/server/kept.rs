@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(DeviceState::from_bytes(&bytes), Some(state));
         for end in 0..bytes.len() {
             let cut = DeviceState::from_bytes(&bytes[..end]);
-            assert!(cut.is_none() || cut.is_some_and(|state| !state.acls.is_empty()));
+            assert!(cut.is_none_or(|state| !state.acls.is_empty()));
         }
         assert_eq!(DeviceState::from_bytes(b""), None, "no state is no state of anybody");
         let later = Kept { version: VERSION + 1, ..Kept::decode(&bytes[..]).unwrap() };
