@@ -1,5 +1,5 @@
-//! How fast a drive is, over plain TCP on this host: `measure DIRECTORY [MiB] [CONNECTIONS]`. The directory is
-//! made, and removed.
+//! How fast a drive is, over plain TCP on this host: `measure DIRECTORY [MiB] [CONNECTIONS] [NOOPS]`. The
+//! directory is made, and removed.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -165,7 +165,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let path = PathBuf::from(arguments.next().expect("give a directory"));
     let mut number = |otherwise: usize| arguments.next().map_or(otherwise, |n| n.parse().expect("a number"));
-    let (megabytes, connections) = (number(512), number(1));
+    let (megabytes, connections, noops) = (number(512), number(1), number(400_000));
     let place = Place::Directory(path.clone());
     let room = ByteCount::mib(megabytes as u64 + 448);
     ValueLog::format(&place, Uuid([1; 16]), Layout::default(), Some(room), true).expect("a store");
@@ -186,7 +186,7 @@ fn main() {
         println!("get of 1 MiB: {:.0} MB/s", bytes / seconds);
     }
     for (connections, under_way) in [(8, 32), (8, 1), (1, 1)] {
-        let each = if under_way == 1 { 20_000 } else { 100_000 } / connections * 4;
+        let each = noops / if under_way == 1 { 5 } else { 1 } / connections;
         let seconds = run(address, connections, each, under_way, &|_| Request::Noop);
         let each = (each * connections) as f64;
         println!("NOOP, {connections} connections, {under_way} under way: {:.0} /s", each / seconds);
