@@ -34,13 +34,15 @@ needs:
 	@command -v cc >/dev/null || $(call install,build-essential)
 
 # The tests also read a cartridge with programs that share no code with Kist, speak iSCSI with tgt and libiscsi, and
-# compare parity with ISA-L's, which is built from the sources in a crate.
+# Kinetic with Seagate's client library (Java), and compare parity with ISA-L's, which is built from the sources in a crate.
 needs-test: needs needs-isal
 	@$(CARGO) fmt --version >/dev/null && $(CARGO) clippy --version >/dev/null || { \
 		echo "rustfmt and clippy are missing: add these components to the toolchain, then again" >&2; exit 1; }
 	@command -v python3 >/dev/null || $(call install,python3)
 	@command -v tar >/dev/null || $(call install,tar)
 	@command -v nm >/dev/null || $(call install,binutils)
+	@for each in java javac; do command -v $$each >/dev/null || $(call install,default-jdk-headless); done
+	@command -v mvn >/dev/null || $(call install,maven)
 	@for each in s3cmd curl openssl fio; do command -v $$each >/dev/null || $(call install,$$each); done
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || $(call install,python3-venv)
 	@command -v tgtd >/dev/null || test -x /usr/sbin/tgtd || $(call install,tgt)

@@ -36,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pack", run: tape::pack },
     Target { name: "cartridge", run: tape::cartridge },
     Target { name: "drive", run: pool_bytes::drive },
+    Target { name: "value_log", run: pool_bytes::value_log },
     Target { name: "access_line", run: logs::access_line },
     Target { name: "mount_line", run: logs::mount_line },
     Target { name: "audit_line", run: logs::audit_line },

@@ -57,11 +57,23 @@ pub enum Bug {
     EarlyRemoved,
     /// The queue of a drive tells of a sync, or a seal, that it has not done.
     EarlyQueuedSync,
+    /// A store of values tells of a sync that it has not done.
+    MissingLogSync,
+    /// The end of a batch counts although its members are not all there.
+    UncheckedBatch,
+    /// The table of a segment is believed without its checksum.
+    UncheckedFooter,
+    /// A tombstone is dropped while a put of its key is still on the disk.
+    DroppedTombstone,
+    /// A segment is used again before the copies of what was in it are durable.
+    EarlySegmentReuse,
+    /// What was not synced before a crash counts without a look at its value.
+    UncheckedTail,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 25] = [
+    pub const ALL: [Bug; 31] = [
         Bug::EarlyAcknowledgement,
         Bug::MissingPoolSync,
         Bug::MissingSegmentSync,
@@ -87,6 +99,12 @@ impl Bug {
         Bug::UnreadBase,
         Bug::EarlyRemoved,
         Bug::EarlyQueuedSync,
+        Bug::MissingLogSync,
+        Bug::UncheckedBatch,
+        Bug::UncheckedFooter,
+        Bug::DroppedTombstone,
+        Bug::EarlySegmentReuse,
+        Bug::UncheckedTail,
     ];
 
     /// The bug of this name, as it is written in this enum.

@@ -90,7 +90,7 @@ impl fmt::Display for PercentPoints {
 
 /// A number of things as people read it, wherever Kist prints one: `12,345`. Ids, positions on tape and
 /// numbers of changes are names, not counts: they have no separators.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Count(pub u64);
 
 impl fmt::Display for Count {

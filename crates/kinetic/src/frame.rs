@@ -180,6 +180,12 @@ impl FrameReader {
         self.limits = limits;
     }
 
+    /// Whether the next byte is the first of a frame, and not of a value that is read over.
+    #[must_use]
+    pub fn is_between(&self) -> bool {
+        self.skipping.is_none()
+    }
+
     /// Takes the next frame from the front of `buffer`, without copying it. Lengths are checked as soon as
     /// the nine bytes are there, so nobody has to make room for a length that will be refused.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Progress, FrameError> {

@@ -62,6 +62,10 @@ pub use status::{STATUS_TEXT_BYTES_MAX, Status};
 
 /// The version of the protocol that is spoken. Version 4 is understood.
 pub const PROTOCOL_VERSION: &str = "3.0.6";
+/// The name of the device log in which a device of ours lists its extensions, one on each line.
+pub const EXTENSIONS_LOG: &str = "kist.extensions";
+/// The extension by which a GET can ask for a part of a value.
+pub const EXTENSION_GET_PART: &str = "get-part/1";
 /// Port without TLS.
 pub const PORT: u16 = 8123;
 /// Port with TLS.

@@ -104,6 +104,7 @@ impl Drive {
             Operation::Get { which, key, metadata_only, filter } => {
                 self.get(which, &key, metadata_only, &filter)
             }
+            Operation::GetPart { key, offset, length } => self.part(&key, offset, length),
             Operation::GetVersion { key } => match self.entries.get(&key) {
                 Some((metadata, _)) => Outcome::Version(metadata.version.clone()),
                 None => not_found(),
@@ -118,7 +119,7 @@ impl Drive {
                 let damaged = self.entries.iter().filter(|(key, (metadata, value))| {
                     range.has(key) && filter.sees(key) && check_tag(metadata, value) == TagCheck::Differs
                 });
-                Outcome::Keys(take(damaged.map(|(key, _)| key), &range))
+                Outcome::Scanned { damaged: take(damaged.map(|(key, _)| key), &range), last: None }
             }
             Operation::MediaOptimize { .. } => Outcome::Done,
             Operation::Flush => {
@@ -161,6 +162,19 @@ impl Drive {
         };
         let Some((key, (metadata, value))) = found else { return not_found() };
         let value = if metadata_only { Bytes::new() } else { value.clone() };
+        Outcome::Entry(Entry { key: key.clone(), metadata: metadata.clone(), value })
+    }
+
+    fn part(&self, key: &Bytes, offset: u64, length: u64) -> Outcome {
+        let Some((metadata, value)) = self.entries.get(key) else { return not_found() };
+        let range = usize::try_from(offset)
+            .ok()
+            .zip(offset.checked_add(length).and_then(|end| usize::try_from(end).ok()))
+            .filter(|(_, end)| *end <= value.len());
+        let Some((start, end)) = range else {
+            return Outcome::refused(StatusCode::InvalidRequest, "the value has no such part");
+        };
+        let value = value.slice(start..end);
         Outcome::Entry(Entry { key: key.clone(), metadata: metadata.clone(), value })
     }
 

@@ -200,6 +200,16 @@ pub enum Request {
         /// Without the value.
         metadata_only: bool,
     },
+    /// GET of a part of a value: an extension of ours ([`crate::EXTENSION_GET_PART`]). A device that does not
+    /// announce it must not be asked: it would answer with the whole value.
+    GetPart {
+        /// The key.
+        key: Bytes,
+        /// Where the part begins.
+        offset: u64,
+        /// How many bytes it has; the value has to have them.
+        length: u64,
+    },
     /// GETVERSION.
     GetVersion {
         /// Of which entry.
@@ -252,7 +262,7 @@ impl Request {
     #[must_use]
     pub fn message_type(&self) -> MessageType {
         match self {
-            Request::Get { which: Which::Exact, .. } => MessageType::Get,
+            Request::Get { which: Which::Exact, .. } | Request::GetPart { .. } => MessageType::Get,
             Request::Get { which: Which::Next, .. } => MessageType::GetNext,
             Request::Get { which: Which::Previous, .. } => MessageType::GetPrevious,
             Request::GetVersion { .. } => MessageType::GetVersion,
@@ -281,7 +291,9 @@ impl Request {
         let version =
             |version: &Bytes| Excess::check("bytes of a version", version.len(), bounds.version_bytes);
         match self {
-            Request::Get { key: one, .. } | Request::GetVersion { key: one } => key(one),
+            Request::Get { key: one, .. }
+            | Request::GetPart { key: one, .. }
+            | Request::GetVersion { key: one } => key(one),
             Request::Change(Change::Put(put)) => {
                 key(&put.key)?;
                 version(&put.db_version)?;
@@ -330,6 +342,14 @@ impl Request {
                 body.key_value = Some(wire::KeyValue {
                     key: Some(key.clone()),
                     metadata_only: metadata_only.then_some(true),
+                    ..wire::KeyValue::default()
+                });
+            }
+            Request::GetPart { key, offset, length } => {
+                body.key_value = Some(wire::KeyValue {
+                    key: Some(key.clone()),
+                    part_offset: Some(*offset),
+                    part_length: Some(*length),
                     ..wire::KeyValue::default()
                 });
             }
@@ -399,6 +419,17 @@ impl Request {
         Ok(match message_type {
             MessageType::Get | MessageType::GetNext | MessageType::GetPrevious => {
                 let (key, entry) = key_of(body.key_value)?;
+                match (entry.part_offset, entry.part_length) {
+                    (None, None) => {}
+                    (Some(offset), Some(length)) if which == Which::Exact => {
+                        return Ok(Request::GetPart { key, offset, length });
+                    }
+                    _ => {
+                        return Err(Refusal::invalid(
+                            "a part has an offset and a length, and is for GET alone",
+                        ));
+                    }
+                }
                 Request::Get { which, key, metadata_only: entry.metadata_only.unwrap_or(false) }
             }
             MessageType::GetVersion => Request::GetVersion { key: key_of(body.key_value)?.0 },
@@ -479,6 +510,7 @@ fn write_put(put: &Put) -> wire::KeyValue {
         metadata_only: None,
         force: put.force.then_some(true),
         synchronization: Some(put.synchronization.number()),
+        ..wire::KeyValue::default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::code::{Algorithm, MessageType};
+use crate::code::{Algorithm, MessageType, StatusCode};
 use crate::entry::Metadata;
 use crate::ids::Sequence;
 use crate::log::Log;
@@ -31,8 +31,15 @@ pub enum Answer {
     Entry(Entry),
     /// Of GETVERSION.
     Version(Bytes),
-    /// Of GETKEYRANGE; with our server also of MEDIASCAN: the keys whose values are damaged.
+    /// Of GETKEYRANGE.
     Keys(Vec<Bytes>),
+    /// Of MEDIASCAN.
+    Scanned {
+        /// The keys whose values are damaged, as far as the device says it.
+        damaged: Vec<Bytes>,
+        /// With [`crate::StatusCode::Expired`]: the last key that was looked at; the next scan begins behind it.
+        last: Option<Bytes>,
+    },
     /// Of GETLOG.
     Log {
         /// The logs.
@@ -57,7 +64,8 @@ impl Answer {
     pub fn read(request: MessageType, status: &Status, body: Option<wire::Body>, value: Bytes) -> Self {
         let body = body.unwrap_or_default();
         let may_fail =
-            matches!(request, MessageType::GetLog | MessageType::Peer2PeerPush | MessageType::EndBatch);
+            matches!(request, MessageType::GetLog | MessageType::Peer2PeerPush | MessageType::EndBatch)
+                || (request == MessageType::MediaScan && status.code == StatusCode::Expired);
         match request {
             _ if !status.is_success() && !may_fail => Answer::Nothing,
             MessageType::Get | MessageType::GetNext | MessageType::GetPrevious => {
@@ -77,8 +85,11 @@ impl Answer {
                 .key_value
                 .map_or(Answer::Nothing, |entry| Answer::Version(entry.db_version.unwrap_or_default())),
             // Seagate's simulator leaves an empty list out.
-            MessageType::GetKeyRange | MessageType::MediaScan => {
-                Answer::Keys(body.range.unwrap_or_default().keys)
+            MessageType::GetKeyRange => Answer::Keys(body.range.unwrap_or_default().keys),
+            MessageType::MediaScan => {
+                let range = body.range.unwrap_or_default();
+                let last = range.end_key.filter(|_| status.code == StatusCode::Expired);
+                Answer::Scanned { damaged: range.keys, last }
             }
             MessageType::GetLog => body
                 .get_log
@@ -119,6 +130,13 @@ pub enum Reply {
     Version(Bytes),
     /// Keys.
     Keys(Vec<Bytes>),
+    /// A scan.
+    Scanned {
+        /// The keys whose values are damaged.
+        damaged: Vec<Bytes>,
+        /// The last key that was looked at, if there are more.
+        last: Option<Bytes>,
+    },
     /// Logs.
     Log {
         /// The logs.
@@ -160,6 +178,11 @@ impl Reply {
             }
             Reply::Keys(keys) => {
                 body.range = Some(wire::Range { keys: keys.clone(), ..wire::Range::default() });
+            }
+            Reply::Scanned { damaged, last } => {
+                let end_key_inclusive = last.as_ref().map(|_| true);
+                let (keys, end_key) = (damaged.clone(), last.clone());
+                body.range = Some(wire::Range { end_key, end_key_inclusive, keys, ..wire::Range::default() });
             }
             Reply::Log { log, device } => {
                 body.get_log = Some(log.write());

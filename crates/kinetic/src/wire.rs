@@ -110,6 +110,8 @@ messages! {
         #[prost(bool, optional, tag = "7")] metadata_only: Option<bool>,
         #[prost(bool, optional, tag = "8")] force: Option<bool>,
         #[prost(int32, optional, tag = "9")] synchronization: Option<i32>,
+        #[prost(uint64, optional, tag = "1001")] part_offset: Option<u64>,
+        #[prost(uint64, optional, tag = "1002")] part_length: Option<u64>,
     }
 
     /// A range of keys, and the keys found in it.

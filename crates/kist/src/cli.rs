@@ -326,7 +326,10 @@ mod tests {
         };
         let drive = said("kist --json drive vdrive0");
         assert!(drive.contains("to see vdrive0 say 'kist drive show vdrive0'"), "{drive}");
-        assert!(drive.contains("kist drive has ls, show, up, clean, down; kist help drive"), "{drive}");
+        assert!(
+            drive.contains("kist drive has ls, show, up, clean, down, format, serve; kist help drive"),
+            "{drive}"
+        );
         let pool = said("kist pool drive lots 3");
         assert!(pool.contains("'kist pool drive lots': is 'kist pool drive lost' meant?"), "{pool}");
         let above = said("kist pool drive rebuild 3");

@@ -119,6 +119,7 @@ pub(super) fn after_sending(request: &Request) -> Fate {
     match request {
         Request::Change(change) => Fate::Unknown(Question::of(change)),
         Request::Get { .. }
+        | Request::GetPart { .. }
         | Request::GetVersion { .. }
         | Request::GetKeyRange(_)
         | Request::GetLog { .. }

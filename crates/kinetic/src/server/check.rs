@@ -34,9 +34,9 @@ pub(super) fn is_allowed(
     let of_key = |permission, key: &[u8]| acl.allows_key(permission, is_tls, key);
     let of_any = |permission| acl.allows(permission, is_tls);
     let is_allowed = match request {
-        Request::Get { which: crate::Which::Exact, key, .. } | Request::GetVersion { key } => {
-            of_key(Permission::Read, key)
-        }
+        Request::Get { which: crate::Which::Exact, key, .. }
+        | Request::GetPart { key, .. }
+        | Request::GetVersion { key } => of_key(Permission::Read, key),
         // From where they look says nothing; what they find is filtered.
         Request::Get { .. } => of_any(Permission::Read),
         Request::Change(Change::Put(put)) => of_key(Permission::Write, &put.key),

@@ -548,6 +548,7 @@ fn prepare(
             let filter = filter(Permission::Read);
             plain(Operation::Get { which, key, metadata_only, filter })
         }
+        Request::GetPart { key, offset, length } => plain(Operation::GetPart { key, offset, length }),
         Request::GetVersion { key } => plain(Operation::GetVersion { key }),
         Request::Change(change) => plain(Operation::Change(change)),
         Request::GetKeyRange(range) => {
@@ -607,6 +608,15 @@ fn conclude(device: &mut Device, kind: Kind, outcome: Outcome) -> (Status, Reply
         Outcome::Entry(entry) => Reply::Entry(entry),
         Outcome::Version(version) => Reply::Version(version),
         Outcome::Keys(keys) => Reply::Keys(that_fit(keys)),
+        Outcome::Scanned { damaged, last } => {
+            let status = match &last {
+                None => Status::success(),
+                Some(_) => {
+                    Status::new(StatusCode::Expired, "there is more to be looked at behind the last key")
+                }
+            };
+            return (status, Reply::Scanned { damaged: that_fit(damaged), last });
+        }
         Outcome::Log(log) => Reply::Log { log, device: Bytes::new() },
         Outcome::DeviceLog(device) => {
             let log = Box::new(crate::Log { types: vec![LogType::Device], ..crate::Log::default() });

@@ -12,6 +12,7 @@ mod batch;
 mod check;
 mod connection;
 mod device;
+mod kept;
 mod work;
 
 pub use connection::{Connection, HMAC_FAILURES_MAX, PIN_COMMAND_BYTES_MAX};

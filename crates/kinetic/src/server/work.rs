@@ -65,6 +65,16 @@ pub enum Operation {
         /// Keys that are not seen are passed over.
         filter: KeyFilter,
     },
+    /// Reads a part of a value, with all the rest of its entry: [`Outcome::Entry`], [`StatusCode::NotFound`], or
+    /// [`StatusCode::InvalidRequest`] if the value has no such part.
+    GetPart {
+        /// Of which entry.
+        key: Bytes,
+        /// Where it begins.
+        offset: u64,
+        /// How many bytes it has.
+        length: u64,
+    },
     /// Reads a version: [`Outcome::Version`], or [`StatusCode::NotFound`].
     GetVersion {
         /// Of which entry.
@@ -83,7 +93,7 @@ pub enum Operation {
     },
     /// Makes durable what was answered before: [`Outcome::Done`].
     Flush,
-    /// Reads values and checks them: [`Outcome::Keys`] of those that are damaged.
+    /// Reads values and checks them: [`Outcome::Scanned`] with those that are damaged, as many as were asked for.
     MediaScan {
         /// Which.
         range: KeyRange,
@@ -127,6 +137,13 @@ pub enum Outcome {
     Version(Bytes),
     /// Keys.
     Keys(Vec<Bytes>),
+    /// Values were read.
+    Scanned {
+        /// Keys of those that are damaged.
+        damaged: Vec<Bytes>,
+        /// If there is more to be looked at: the last key that was. The answer is [`StatusCode::Expired`].
+        last: Option<Bytes>,
+    },
     /// Logs.
     Log(Box<Log>),
     /// A log of the maker.

@@ -15,7 +15,11 @@ Examples:
   kist drive show vdrive0
   kist drive up vdrive0
   kist drive down vdrive0
-  kist drive clean vdrive0 --with CLN001")]
+  kist drive clean vdrive0 --with CLN001
+
+And disks as drives of Open Kinetic:
+  kist drive format --path /mnt/d8
+  kist drive serve --path /mnt/d8 --listen 10.0.0.8:8123")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -61,12 +65,23 @@ enum Action {
         #[arg(long, default_value = "")]
         reason: String,
     },
+    /// Make a disk a drive of keys and values, which kist drive serve serves
+    Format(super::drive_serve::FormatArgs),
+    /// Serve a disk as an Open Kinetic drive: keys and values over the network
+    Serve(super::drive_serve::ServeArgs),
 }
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
+    match &args.action {
+        Action::Format(args) => return super::drive_serve::format(args, common),
+        Action::Serve(args) => return super::drive_serve::serve(args, common),
+        _ => {}
+    }
     let client = common.connection.client()?;
     match &args.action {
+        // Done already.
+        Action::Format(_) | Action::Serve(_) => Ok(()),
         Action::Show { name } => super::health::drive(name, common),
         Action::Up { name } => {
             let target = format!("/api/v1/drives/{}/up", text::encode(name));

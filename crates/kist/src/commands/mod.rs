@@ -20,6 +20,7 @@ mod disk_watch;
 mod disk_watch_burn_in;
 mod disk_watch_pass;
 pub mod drive;
+mod drive_serve;
 pub mod evict;
 pub mod get;
 pub mod health;
