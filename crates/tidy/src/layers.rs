@@ -27,7 +27,19 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
     ("twin", &["planner", "scenario", "report", "twin", "sample", "replay", "validation"]),
     (
         "drivers",
-        &["threads", "store", "drive", "disk_load", "iscsi", "sgio", "probe", "library", "vtl", "acceptance"],
+        &[
+            "threads",
+            "store",
+            "drive",
+            "kinetic_client",
+            "disk_load",
+            "iscsi",
+            "sgio",
+            "probe",
+            "library",
+            "vtl",
+            "acceptance",
+        ],
     ),
     (
         "engine",
@@ -97,7 +109,7 @@ const OUTSIDE: [(&str, &[&str]); 18] = [
     ("io-uring", &["drive", "disk_load"]),
     ("prost", &["kinetic"]),
     ("quick-xml", &["ltfs", "door", "webdav"]),
-    ("rustls", &["door", "client", "tpc"]),
+    ("rustls", &["door", "client", "tpc", "kinetic_client"]),
     ("s3s", &["s3"]),
     (
         "serde",
