@@ -40,15 +40,19 @@ pub(crate) fn find_out(drives: &dyn Drives, cluster: &ClusterDefinition) -> Evid
         let _ = merged(drives, range, &mut |key, holders| {
             keys += 1;
             looked_at += 1;
-            // Where all drives have a chunk, none says anything.
-            for distance in holders.iter().map(|drive| Placement::distance(count, key, *drive)) {
-                at_hash += usize::from(chunks < count && distance == 0);
-                behind += usize::from(chunks < count && distance == chunks);
+            // Where all drives have a chunk, none says anything; nor does a key that is cut in another way,
+            // as the first versions cut metadata.
+            if chunks < count && holders.len() <= chunks {
+                for distance in holders.iter().map(|drive| Placement::distance(count, key, *drive)) {
+                    at_hash += usize::from(distance == 0);
+                    behind += usize::from(distance == chunks);
+                }
             }
             if looked_at < KEYS_LOOKED_AT { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
     }
-    let is_whole_copy_everywhere = shape.data(Redundancy::Coded) == 1 && shape.chunks(Redundancy::Coded) == count;
+    let is_whole_copy_everywhere =
+        shape.data(Redundancy::Coded) == 1 && shape.chunks(Redundancy::Coded) == count;
     match () {
         () if keys == 0 || is_whole_copy_everywhere => Evidence::NotNeeded,
         () if at_hash > behind * CLEAR_MAJORITY => Evidence::Clear(FirstDrive::Hash),

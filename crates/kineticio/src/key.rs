@@ -90,7 +90,7 @@ pub fn handoff_key(key: &[u8], version: &[u8], chunk: usize) -> Bytes {
     joined(&[b"handoff=", key, b"version=", version, b"chunk=", chunk.to_string().as_bytes()])
 }
 
-/// From which key, inclusive, to which one, exclusive, the stand-ins for chunks of a key are, of all versions.
+/// From which key, inclusive, to which one, exclusive, the stand-ins for chunks of a key are.
 #[must_use]
 pub fn handoff_range(key: &[u8]) -> (Bytes, Bytes) {
     let start = joined(&[b"handoff=", key, b"version="]);
@@ -141,8 +141,13 @@ mod tests {
         assert_eq!(number(b"a", "C:data:a_0000000003"), Some(3));
         assert_eq!(number(b"a", "C:data:a_0000000003_0000000000"), None);
         assert_eq!(number(b"a_0000000003", "C:data:a_0000000003_0000000000"), Some(0));
-        for other in ["C:data:a_3", "C:data:b_0000000003", "D:data:a_0000000003", "C:data:a_+000000003", "C:data:a_9999999999"]
-        {
+        for other in [
+            "C:data:a_3",
+            "C:data:b_0000000003",
+            "D:data:a_0000000003",
+            "C:data:a_+000000003",
+            "C:data:a_9999999999",
+        ] {
             assert_eq!(number(b"a", other), None, "{other}");
         }
     }

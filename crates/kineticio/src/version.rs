@@ -80,7 +80,9 @@ mod tests {
         let binary = Bytes::from_static(b"0000000007\x9f\x1c\x2d\x3e............");
         let version = Version::read(&binary).unwrap();
         assert_eq!((version.size(), version.to_string().as_str()), (7, "9f1c2d3e"));
-        for wrong in [&b""[..], b"indicator", b"000000004x9f1c2d3e-0000-4000-8000-000000000000", b"0000000042"] {
+        for wrong in
+            [&b""[..], b"indicator", b"000000004x9f1c2d3e-0000-4000-8000-000000000000", b"0000000042"]
+        {
             assert_eq!(Version::read(&Bytes::from_static(wrong)), Err(VersionError));
         }
     }

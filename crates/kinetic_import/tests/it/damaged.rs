@@ -72,7 +72,9 @@ fn one_drive_more_than_the_limit_is_refused() {
     let mut written = written();
     let lost: Vec<usize> = [0, 2, 4].iter().map(|chunk| drive(0, *chunk)).collect();
     let cluster = written.open(Some(FIRST), &lost).unwrap();
-    assert!(matches!(read(&cluster, PATH), Err(ImportError::DrivesAway { away, parity: 2 }) if away.len() == 3));
+    assert!(
+        matches!(read(&cluster, PATH), Err(ImportError::DrivesAway { away, parity: 2 }) if away.len() == 3)
+    );
     // Drives that were replaced by empty ones: they answer, and have nothing.
     written.change(|drives| lost.iter().for_each(|drive| drives[*drive].clear()));
     let (block, damage) = damage(&written);

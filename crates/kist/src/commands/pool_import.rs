@@ -225,7 +225,8 @@ fn find(args: &Args, cluster: &Cluster, tally: &Tally, common: &Common) -> Outco
         };
         cluster.list(beginning.as_bytes(), &mut each).map_err(|error| failure(&error))?;
         if paths.len() == before && !beginning.is_empty() {
-            tally.add_failure(beginning, Failure::new(Exit::NotFound, "the cluster has no file of this name"));
+            tally
+                .add_failure(beginning, Failure::new(Exit::NotFound, "the cluster has no file of this name"));
         }
     }
     let paths: Vec<Vec<u8>> = paths.into_iter().collect();
@@ -328,7 +329,8 @@ impl Import<'_> {
         }
         self.parent(client, &remote)?;
         let mut stream = self.open(file)?;
-        let length = Some(file.info.size);
+        // Nothing is sent as of unknown length: no server is asked whether it would take it.
+        let length = Some(file.info.size).filter(|size| *size > 0);
         let put = put_input(client, self.settings, &mut stream, length, &remote, self.progress);
         self.notice(file, stream.report());
         // The put broke off since the file could not be read.
@@ -401,10 +403,10 @@ impl Import<'_> {
 fn noticed(report: &ReadReport) -> String {
     let mut said = String::new();
     for (count, what) in [
-        (report.rebuilt, "were computed from others"),
-        (report.handoffs, "came from stand-ins"),
-        (report.damaged, "are damaged"),
-        (report.checked.unchecked, "have no checksum that is known"),
+        (report.rebuilt, "computed from others"),
+        (report.handoffs, "from stand-ins"),
+        (report.damaged, "damaged"),
+        (report.checked.unchecked, "without a checksum that is known"),
     ] {
         if count > 0 {
             said.push_str(&format!(", {} {what}", text::plural(count, "chunk")));
@@ -423,4 +425,54 @@ fn report_json(report: &ReadReport) -> serde_json::Value {
         "chunks_damaged": report.damaged,
         "hole_bytes": report.hole_bytes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    const DOCUMENTS: [&str; 6] = ["--location", "k", "--security", "k", "--cluster", "k"];
+
+    #[test]
+    fn it_lists_or_reads_or_puts() {
+        let parse = |rest: &[&str]| {
+            Cli::try_parse_from([&["kist", "pool", "import-kinetic"], &DOCUMENTS[..], rest].concat()).is_ok()
+        };
+        for good in [
+            &["--list"][..],
+            &["--dry-run", "a"],
+            &["--to", "/x"],
+            &["--to", "/x", "a", "b", "--first-drive", "hash"],
+            &["--list", "--json"],
+        ] {
+            assert!(parse(good), "{good:?}");
+        }
+        for bad in
+            [&[][..], &["a"], &["--list", "--to", "/x"], &["--list", "--dry-run"], &["--first-drive", "2"]]
+        {
+            assert!(!parse(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_document_is_text_or_a_file() {
+        assert_eq!(text_of("--cluster", " {}").unwrap(), ("--cluster".to_owned(), " {}".to_owned()));
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("k.json");
+        std::fs::write(&file, "{\"cluster\": []}").unwrap();
+        let name = file.to_str().unwrap();
+        let (shown, text) = text_of("--cluster", name).unwrap();
+        assert_eq!((shown, text.as_str()), (format!("--cluster {name}"), "{\"cluster\": []}"));
+        assert!(text_of("--cluster", "/nowhere/k.json").is_err());
+    }
+
+    #[test]
+    fn what_was_noticed_is_said() {
+        let report = ReadReport { rebuilt: 2, damaged: 1, ..ReadReport::default() };
+        assert_eq!(noticed(&report), ", 2 chunks computed from others, 1 chunk damaged");
+        assert_eq!(noticed(&ReadReport::default()), "");
+    }
 }
