@@ -9,7 +9,8 @@ use kinetic::KeyRange;
 use kineticio::{
     Ask, BLOCKS_MAX, Block, BlockNumber, BlockRead, ClusterDefinition, Damage, Detail, DriveIndex,
     FirstDrive, Found, Outcome, Placement, Redundancy, Shape, Step, Version, attribute_key, attribute_name,
-    attribute_range, block_number, data_key, data_range, metadata_path, metadata_range,
+    attribute_range, block_number, data_key, data_range, handoff_block, handoff_data_range, metadata_path,
+    metadata_range,
 };
 
 use crate::drives::{Drives, KEYS_PER_ANSWER, Query};
@@ -24,6 +25,9 @@ const ATTRIBUTES_MAX: usize = 1000;
 fn named(away: &DrivesAway) -> String {
     away.iter().map(|(drive, reason)| format!("drive {} ({reason})", drive.0)).collect::<Vec<_>>().join(", ")
 }
+
+/// Name and value of an attribute.
+pub type Attribute = (Vec<u8>, Vec<u8>);
 
 /// Why something cannot be read.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -187,21 +191,40 @@ impl Cluster {
         }
     }
 
-    /// The highest number of a block of which any drive has a key.
+    /// The highest number of a block of which any drive has a key, or a stand-in for one of its chunks.
     fn last_block(&self, path: &[u8]) -> Result<Option<BlockNumber>, ImportError> {
-        let (start, end) = data_range(&self.id, path);
-        let range = |end: Bytes, end_inclusive| KeyRange {
+        let mut away = DrivesAway::new();
+        let of_data = |key: &Bytes| block_number(&self.id, path, key);
+        let mut last = self.last_of(data_range(&self.id, path), &of_data, &mut away);
+        // With as many parities as data, all chunks of a block that stand where they should may be away.
+        if self.shape.parity() >= self.shape.data(Redundancy::Coded) {
+            let of_handoff = |key: &Bytes| handoff_block(&self.id, path, key);
+            last = last.max(self.last_of(handoff_data_range(&self.id, path), &of_handoff, &mut away));
+        }
+        self.check_away(away)?;
+        assert!(last.is_none_or(|last| last.0 <= BLOCKS_MAX), "checked with the key");
+        Ok(last)
+    }
+
+    /// The highest number of a block that keys between two, inclusive, are of.
+    fn last_of(
+        &self,
+        (start, end): (Bytes, Bytes),
+        number: &dyn Fn(&Bytes) -> Option<BlockNumber>,
+        away: &mut DrivesAway,
+    ) -> Option<BlockNumber> {
+        let range = |end: Bytes, end_inclusive, max_returned| KeyRange {
             start: start.clone(),
             start_inclusive: true,
             end,
             end_inclusive,
-            max_returned: 1,
+            max_returned,
             reverse: true,
         };
         let mut asked: Vec<Query> = (0..self.drives.count())
-            .map(|drive| Query::Keys(DriveIndex(drive), range(end.clone(), true)))
+            .map(|drive| Query::Keys(DriveIndex(drive), range(end.clone(), true, 1)))
             .collect();
-        let (mut last, mut away) = (None, DrivesAway::new());
+        let mut last = None;
         while !asked.is_empty() {
             let mut next = Vec::new();
             for (query, found) in asked.iter().zip(self.drives.ask(&asked)) {
@@ -211,13 +234,12 @@ impl Cluster {
                         away.insert(*drive, reason);
                     }
                     Found::Keys(keys) => {
-                        let own = keys.iter().find_map(|key| block_number(&self.id, path, key));
+                        let own = keys.iter().find_map(number);
                         // Only keys of another file, whose name is that of a block of this: further down.
                         if let (None, Some(lowest)) = (own, keys.last()) {
-                            let range = range(lowest.clone(), false);
-                            let is_nearer = lowest < &asked.end || asked.end_inclusive;
-                            let range = KeyRange { max_returned: KEYS_PER_ANSWER, ..range };
-                            next.extend(is_nearer.then(|| Query::Keys(*drive, range)));
+                            let is_lower = *lowest < asked.end || asked.end_inclusive;
+                            let range = range(lowest.clone(), false, KEYS_PER_ANSWER);
+                            next.extend(is_lower.then(|| Query::Keys(*drive, range)));
                         }
                         last = last.max(own);
                     }
@@ -226,16 +248,14 @@ impl Cluster {
             }
             asked = next;
         }
-        self.check_away(away)?;
-        assert!(last.is_none_or(|last| last.0 <= BLOCKS_MAX), "checked with the key");
-        Ok(last)
+        last
     }
 
     /// The attributes of a file, those apart that libkineticio keeps for itself.
     ///
     /// # Errors
     /// The first one that cannot be read.
-    pub fn attributes(&self, path: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ImportError> {
+    pub fn attributes(&self, path: &[u8]) -> Result<Vec<Attribute>, ImportError> {
         let mut names: BTreeSet<Vec<u8>> = BTreeSet::new();
         let away = merged(self.drives.as_ref(), attribute_range(&self.id, path), &mut |key, _| {
             let name = attribute_name(&self.id, path, key).filter(|name| *name != SIZE_HINT);

@@ -12,7 +12,7 @@ mod linked;
 mod list;
 mod stream;
 
-pub use cluster::{Cluster, FileInfo, ImportError};
+pub use cluster::{Attribute, Cluster, FileInfo, ImportError};
 pub use drives::{Drives, KEYS_PER_ANSWER, Query};
 pub use linked::LinkedDrives;
 pub use list::DrivesAway;

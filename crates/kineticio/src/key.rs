@@ -98,6 +98,22 @@ pub fn handoff_range(key: &[u8]) -> (Bytes, Bytes) {
     (start, end)
 }
 
+/// From which key, inclusive, to which one, exclusive, the stand-ins for chunks of any block of a file are.
+#[must_use]
+pub fn handoff_data_range(cluster: &str, path: &[u8]) -> (Bytes, Bytes) {
+    let (first, last) = data_range(cluster, path);
+    (handoff_range(&first).0, handoff_range(&last).1)
+}
+
+/// The number of the block that a stand-in for one of its chunks is of, if it is one of this very file.
+#[must_use]
+pub fn handoff_block(cluster: &str, path: &[u8], handoff: &[u8]) -> Option<BlockNumber> {
+    let rest = handoff.strip_prefix(b"handoff=")?;
+    let length = data_key(cluster, path, BlockNumber(0)).len();
+    let (key, rest) = rest.split_at_checked(length)?;
+    rest.starts_with(b"version=").then(|| block_number(cluster, path, key)).flatten()
+}
+
 /// The number of the chunk that a stand-in is for.
 #[must_use]
 pub fn handoff_chunk(handoff: &[u8]) -> Option<usize> {
@@ -130,6 +146,12 @@ mod tests {
         let handoff = handoff_key(b"C:data:a_0000000000", b"0000000001u=u", 17);
         assert_eq!(handoff, "handoff=C:data:a_0000000000version=0000000001u=uchunk=17");
         assert_eq!(handoff_chunk(&handoff), Some(17));
+        assert_eq!(handoff_block("C", b"a", &handoff), Some(BlockNumber(0)));
+        assert_eq!(handoff_block("C", b"", &handoff), None);
+        let (start, end) = handoff_data_range("C", b"a");
+        assert!(start <= handoff && handoff < end);
+        let other = handoff_key(b"C:data:a_0000000000_0000000007", b"0000000001u=u", 1);
+        assert_eq!(handoff_block("C", b"a", &other), None);
         assert_eq!(metadata_range("C", b"a"), ("C:metadata:a".into(), "C:metadata:b".into()));
         assert_eq!(after_prefix(b"a\xff\xff"), "b");
     }

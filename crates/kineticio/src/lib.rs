@@ -28,8 +28,8 @@ pub use document::{ClusterDefinition, Document, DocumentError, DriveLogin, read_
 pub use hash::murmur3_x86_32;
 pub use key::{
     BLOCKS_MAX, BlockNumber, attribute_key, attribute_name, attribute_range, block_number, data_key,
-    data_range, handoff_chunk, handoff_key, handoff_range, indicator_key, metadata_key, metadata_path,
-    metadata_range,
+    data_range, handoff_block, handoff_chunk, handoff_data_range, handoff_key, handoff_range, indicator_key,
+    metadata_key, metadata_path, metadata_range,
 };
 pub use shape::{CHUNK_KIB_MAX, DriveIndex, FirstDrive, Placement, Redundancy, Shape, ShapeError};
 pub use version::{Version, VersionError};

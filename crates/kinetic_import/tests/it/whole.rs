@@ -29,8 +29,8 @@ fn check_all(written: &Written, first: FirstDrive) {
         let expected = written.attributes.iter().filter(|(of, ..)| of == path).cloned();
         assert_eq!(came, expected.collect::<Vec<_>>());
     }
-    // Only copies need stand-ins while no drive is away: of stripes a majority of the chunks is there. With two
-    // drives the stand-in is on the other one, which has the other copy.
+    // Only copies need stand-ins while no drive is away: of stripes a majority of the chunks is there. With
+    // two drives the stand-in is on the other one, which has the other copy.
     let handed_off = read(&cluster, "handed-off").unwrap().1;
     let is_copies = written.definition.shape.data(kineticio::Redundancy::Coded) == 1;
     if written.definition.drives.len() > 2 {
