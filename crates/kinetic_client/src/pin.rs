@@ -48,7 +48,7 @@ fn over(
     let mut client = settings.client.clone();
     (client.is_tls, client.request_within) = (settings.trust.is_some(), within);
     let patience = client.greeting_within + within;
-    let (send, receive) = mpsc::channel();
+    let (send, receive) = mpsc::sync_channel(1);
     let talking = stream.clone();
     let talk = move || {
         let _ = send.send(exchange(&talking, Client::new(client, Timestamp(1)), operation, &pin));

@@ -13,6 +13,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "cluster",
             "durability",
             "kinetic",
+            "kineticio",
             "ltfs",
             "mechanics",
             "scsi",
@@ -36,6 +37,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "kinetic_drive",
             "location",
             "drive_server",
+            "kinetic_import",
             "disk_load",
             "iscsi",
             "sgio",
@@ -75,7 +77,8 @@ const CORES: &str = "cores";
 const DOORS: &str = "doors";
 
 /// Dependencies of one core on another, each with its reason.
-const CORE_PAIRS: [(&str, &str, &str); 5] = [
+const CORE_PAIRS: [(&str, &str, &str); 6] = [
+    ("kineticio", "erasure", "what libkineticio coded with ISA-L is decoded"),
     ("topology", "scsi", "what disks and enclosures answered is read with the types of their standards"),
     ("durability", "cluster", "the simulation runs over the groups that the placement makes"),
     ("session", "mechanics", "an order of reading is costed with the drive's own model"),
@@ -141,6 +144,7 @@ const OUTSIDE: [(&str, &[&str]); 18] = [
             "bench",
             "identity",
             "authority",
+            "kineticio",
             "fuzz",
         ],
     ),
@@ -162,6 +166,7 @@ const OUTSIDE: [(&str, &[&str]); 18] = [
             "torture",
             "identity",
             "authority",
+            "kineticio",
             "black_box",
         ],
     ),

@@ -13,12 +13,13 @@ const NEVER: [&str; 4] = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
 /// the ioctl of SCSI commands, memory that the kernel's queues read and write.
 const UNSAFE_ALLOWED: [&str; 7] = ["erasure", "store", "drive", "base", "threads", "sgio", "disk_load"];
 /// Crates without I/O, clock and threads of their own.
-const PURE: [&str; 18] = [
+const PURE: [&str; 19] = [
     "base",
     "quantity",
     "erasure",
     "cluster",
     "kinetic",
+    "kineticio",
     "ltfs",
     "mechanics",
     "topology",

@@ -12,7 +12,7 @@ mod tally;
 pub use compare::{ComparePair, compare_all};
 pub use get::{GetItem, Getter, download_to};
 pub use local::{LocalItem, LocalKind, LocalTree, walk};
-pub use put::{PutItem, PutSettings, Putter, put_stream};
+pub use put::{PutItem, PutSettings, Putter, put_input, put_stream};
 pub use remote::{RemoteItem, RemoteKind, walk_remote};
 pub use tally::Tally;
 

@@ -351,6 +351,18 @@ pub fn put_stream(
     remote: &str,
     progress: &Progress,
 ) -> Outcome<PutReply> {
+    put_input(client, settings, input, None, remote, progress)
+}
+
+/// Puts what cannot be read twice, and whose length may be known.
+pub fn put_input(
+    client: &Client,
+    settings: &PutSettings,
+    input: &mut dyn Read,
+    length: Option<u64>,
+    remote: &str,
+    progress: &Progress,
+) -> Outcome<PutReply> {
     let target = format!("/data{}", text::encode_path(remote));
     let mut headers = settings.headers();
     headers.push(("idempotency-key", text::random_uuid()?.to_string()));
@@ -361,7 +373,7 @@ pub fn put_stream(
     let (hasher, sent) = loop {
         let mut hasher = Hasher::new();
         let mut body = HashingReader::new(&mut *input, &mut hasher, progress);
-        match client.send_put(&target, &expect, None, &mut body) {
+        match client.send_put(&target, &expect, length, &mut body) {
             // What was read cannot be sent again.
             Err(attempt) if attempt.is_for_room() && hasher.bytes() == 0 => {
                 if !room.waits(settings, progress, &attempt.failure) {

@@ -51,6 +51,7 @@ pub mod pool;
 mod pool_add_disk;
 mod pool_drive;
 mod pool_groups;
+mod pool_import;
 mod pool_recode;
 pub mod put;
 pub mod queue;

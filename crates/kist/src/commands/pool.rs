@@ -14,7 +14,7 @@ use wire::{QuarantineEndReply, QuarantineReply};
 
 use super::burn_in::{self, Wanted};
 use super::pool_add_disk;
-use super::{pool_drive, pool_groups, pool_recode, scrub};
+use super::{pool_drive, pool_groups, pool_import, pool_recode, scrub};
 use crate::cli::Common;
 
 /// Arguments.
@@ -98,6 +98,8 @@ Examples:
         #[arg(long)]
         end: bool,
     },
+    /// List the files of a cluster that libkineticio (EOS) has left on Kinetic drives, or put them here
+    ImportKinetic(pool_import::Args),
     /// Take a drive out, or put one in
     Drive {
         #[command(subcommand)]
@@ -242,6 +244,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = || common.connection.client();
     match &args.action {
         Action::Drive { action: DriveAction::BurnIn(args) } => burn_in::run(args, common.into()),
+        Action::ImportKinetic(args) => pool_import::run(args, common),
         Action::Show => show(&client()?, common.json),
         Action::Rebuild { drive, accept_loss } => {
             let body = RebuildBody { drive: *drive, accept_loss: *accept_loss };

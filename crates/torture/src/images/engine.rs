@@ -10,8 +10,8 @@ use archive::{
     PoolSettings, PoolShape, Settings, ShareSettings, TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
-use location::DriveLocation;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use location::DriveLocation;
 
 /// Drives of the pool.
 const DRIVES: u16 = 3;
