@@ -132,7 +132,8 @@ fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
     Some((all.saturating_sub(idle), all))
 }
 
-/// Of each interface but loopback: the bytes of the direction that carried more, and what it could in a second.
+/// Of each interface but loopback: the bytes of the direction that carried more, and what it could in a
+/// second.
 fn carried(text: &str) -> Vec<(String, u64, u64)> {
     let mut all = Vec::new();
     for line in text.lines().skip(2) {

@@ -1,9 +1,9 @@
 //! A server that makes a disk an Open Kinetic drive: the protocol of `kinetic` on sockets, over a store of
 //! `valuelog`.
 //!
-//! A connection has one thread, which reads, answers what costs nothing, and waits; work for the store is done
-//! by a few threads for all connections, and whoever has an answer sends it. Threads and limits are listed in
-//! `docs/reference/threads.md`, the protocol in `docs/reference/kinetic.md`.
+//! A connection has one thread, which reads, answers what costs nothing, and waits; work for the store is
+//! done by a few threads for all connections, and whoever has an answer sends it. Threads and limits are
+//! listed in `docs/reference/threads.md`, the protocol in `docs/reference/kinetic.md`.
 
 // What comes from the network is not cast without a look.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]

@@ -43,7 +43,8 @@ pub(crate) const LONG_VALUE_BYTES: usize = 32 << 10;
 pub(crate) const COPIED_BYTES_MAX: usize = 16 << 10;
 /// What a buffer of the store has beside the value.
 pub(crate) const RECORD_BYTES_BESIDE: u64 = 16 << 10;
-/// The least memory for values: all batches that may be open, a value of each connection, and some for answers.
+/// The least memory for values: all batches that may be open, a value of each connection, and some for
+/// answers.
 pub const MEMORY_MIN: ByteCount = ByteCount::mib(192);
 /// Connections beside those that the device accepts: they are told that there are too many.
 pub(crate) const REFUSED_CONNECTIONS_MAX: usize = 16;

@@ -1,4 +1,5 @@
-//! What a device keeps: its state, its name, and how often it was started. It stands among the store's own keys.
+//! What a device keeps: its state, its name, and how often it was started. It stands among the store's own
+//! keys.
 
 use base::Uuid;
 use kinetic::ConnectionId;

@@ -37,7 +37,8 @@ pub enum Answer {
     Scanned {
         /// The keys whose values are damaged, as far as the device says it.
         damaged: Vec<Bytes>,
-        /// With [`crate::StatusCode::Expired`]: the last key that was looked at; the next scan begins behind it.
+        /// With [`crate::StatusCode::Expired`]: the last key that was looked at; the next scan begins behind
+        /// it.
         last: Option<Bytes>,
     },
     /// Of GETLOG.

@@ -66,8 +66,9 @@ impl Place {
 }
 
 impl ValueLog {
-    /// Makes a store of this id, which should be one that was never used; durable on return. `room`: how large
-    /// it becomes; in a directory without it nearly all that is free. `replace`: what stands there may be lost.
+    /// Makes a store of this id, which should be one that was never used; durable on return. `room`: how
+    /// large it becomes; in a directory without it nearly all that is free. `replace`: what stands there may
+    /// be lost.
     ///
     /// # Errors
     /// [`FormatError`].

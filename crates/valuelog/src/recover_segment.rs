@@ -328,8 +328,8 @@ impl Scan {
         let mut batches: BTreeMap<u64, Vec<ScannedRecord>> = BTreeMap::new();
         let mut end = PAGE_WORD;
         for record in self.records {
-            // Appends begin at the next page; where one is missing there was another, with a lower number than
-            // this one has.
+            // Appends begin at the next page; where one is missing there was another, with a lower number
+            // than this one has.
             if record.record.offset >= end + PAGE_WORD && record.record.append <= durable.saturating_add(1) {
                 judged.damages.push(damage(None, end, DamageKind::Lost));
             }

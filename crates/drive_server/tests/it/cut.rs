@@ -1,5 +1,5 @@
-//! A connection that is cut at each byte of what a client sends: nothing acknowledged is lost, nothing is done
-//! twice, and the server goes on.
+//! A connection that is cut at each byte of what a client sends: nothing acknowledged is lost, nothing is
+//! done twice, and the server goes on.
 
 use kinetic::client::{BatchOutcome, ClientSettings, Options};
 use kinetic::{Answer, Change, Identity, StatusCode};

@@ -233,7 +233,10 @@ impl Wire {
 }
 
 fn is_of(event: &Event, ticket: Ticket) -> bool {
-    matches!(event, Event::Answered { ticket: one, .. } | Event::Unanswered { ticket: one, .. } if *one == ticket)
+    match event {
+        Event::Answered { ticket: one, .. } | Event::Unanswered { ticket: one, .. } => *one == ticket,
+        _ => false,
+    }
 }
 
 pub fn bytes(text: &str) -> Bytes {

@@ -65,8 +65,8 @@ pub enum Operation {
         /// Keys that are not seen are passed over.
         filter: KeyFilter,
     },
-    /// Reads a part of a value, with all the rest of its entry: [`Outcome::Entry`], [`StatusCode::NotFound`], or
-    /// [`StatusCode::InvalidRequest`] if the value has no such part.
+    /// Reads a part of a value, with all the rest of its entry: [`Outcome::Entry`], [`StatusCode::NotFound`],
+    /// or [`StatusCode::InvalidRequest`] if the value has no such part.
     GetPart {
         /// Of which entry.
         key: Bytes,
@@ -93,7 +93,8 @@ pub enum Operation {
     },
     /// Makes durable what was answered before: [`Outcome::Done`].
     Flush,
-    /// Reads values and checks them: [`Outcome::Scanned`] with those that are damaged, as many as were asked for.
+    /// Reads values and checks them: [`Outcome::Scanned`] with those that are damaged, as many as were asked
+    /// for.
     MediaScan {
         /// Which.
         range: KeyRange,
