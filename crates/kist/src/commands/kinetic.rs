@@ -488,25 +488,41 @@ fn scan(drive: &Reached, args: &ScanArgs, common: &Common) -> Outcome {
                 read_one(drive, key, &mut scanned)?;
             }
         } else {
-            let range = KeyRange {
-                start: first.clone(),
-                start_inclusive: true,
-                end: last.clone(),
-                end_inclusive: true,
-                max_returned: pages.most,
-                reverse: false,
-            };
-            let response = drive.ask("scan", Request::MediaScan(range))?;
-            if let Answer::Keys(damaged) = response.answer {
-                let said = "does not agree with its tag, or is not readable";
-                scanned.damaged.extend(damaged.into_iter().map(|key| (key, said.to_owned())));
-            }
+            scan_range(drive, (first, last), pages.most, &mut scanned)?;
         }
         scanned.keys += keys.len() as u64;
         progress.set(scanned.keys, scanned.bytes);
     }
     drop(progress);
     told(drive, args, &scanned, common)
+}
+
+/// Has the drive read these keys; where it ends before the last one, it is asked to go on.
+fn scan_range(drive: &Reached, (first, last): (&Bytes, &Bytes), most: u32, scanned: &mut Scanned) -> Outcome {
+    let mut range = KeyRange {
+        start: first.clone(),
+        start_inclusive: true,
+        end: last.clone(),
+        end_inclusive: true,
+        max_returned: most,
+        reverse: false,
+    };
+    loop {
+        let response = drive.answer(Request::MediaScan(range.clone()))?;
+        let Answer::Scanned { damaged, last } = response.answer else {
+            return Err(drive.refused("scan", &response.status));
+        };
+        let said = "does not agree with its tag, or is not readable";
+        scanned.damaged.extend(damaged.into_iter().map(|key| (key, said.to_owned())));
+        if response.status.is_success() {
+            return Ok(());
+        }
+        // A drive that does not come further will not with the next request either.
+        match last.filter(|last| *last > range.start || (range.start_inclusive && *last == range.start)) {
+            Some(last) => range = KeyRange { start: last, start_inclusive: false, ..range },
+            None => return Err(drive.refused("scan", &response.status)),
+        }
+    }
 }
 
 fn read_one(drive: &Reached, key: &Bytes, scanned: &mut Scanned) -> Outcome {
