@@ -17,6 +17,7 @@ mod identity;
 mod instances;
 mod kills;
 mod library;
+mod network_drives;
 mod newcomer;
 mod operating;
 mod plan;
