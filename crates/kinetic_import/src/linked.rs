@@ -96,7 +96,7 @@ impl Drives for LinkedDrives {
     }
 
     fn ask(&self, queries: &[Query]) -> Vec<Found> {
-        let (send, receive) = threads::mpsc::sync_channel(queries.len());
+        let (send, receive) = threads::mpsc::sync_channel(queries.len().max(1));
         let closed = || Found::Failed("the connection was closed from this side".to_owned());
         let mut answers: Vec<Found> = queries.iter().map(|_| closed()).collect();
         for (place, query) in queries.iter().enumerate() {

@@ -8,9 +8,9 @@ use threads::mpsc::{Receiver, sync_channel};
 
 use crate::cluster::{Cluster, FileInfo, ImportError};
 
-/// Bytes of blocks that are read ahead of the reader, at most, but for two blocks.
+/// Bytes of blocks that are read ahead of the reader, at most, but for four blocks.
 pub const AHEAD_BYTES_MAX: u64 = 64 << 20;
-/// Blocks that are read ahead at most.
+/// Threads that read ahead at most, two blocks each.
 pub const AHEAD_BLOCKS_MAX: u32 = 8;
 /// At least, so that drives read while the reader writes.
 const AHEAD_BLOCKS_MIN: u32 = 2;
@@ -52,12 +52,12 @@ impl FileStream {
     /// If the system has no threads for it.
     pub fn open(cluster: &Arc<Cluster>, path: &[u8], info: FileInfo) -> Result<Self, ImportError> {
         let block_bytes = cluster.shape.block_bytes();
-        let fit = u32::try_from(AHEAD_BYTES_MAX / block_bytes).unwrap_or(u32::MAX);
+        let fit = u32::try_from(AHEAD_BYTES_MAX / block_bytes.saturating_mul(2)).unwrap_or(u32::MAX);
         let ahead = fit.clamp(AHEAD_BLOCKS_MIN, AHEAD_BLOCKS_MAX).min(info.blocks);
         let mut receivers = Vec::new();
         for first in 0..ahead {
-            // Without room: what is read waits with the thread that has read it.
-            let (send, receive) = sync_channel::<Came>(0);
+            // One block waits for the reader while the thread reads its next one.
+            let (send, receive) = sync_channel::<Came>(1);
             receivers.push(receive);
             let (cluster, path, blocks) = (Arc::clone(cluster), path.to_vec(), info.blocks);
             let run = move || {
