@@ -751,8 +751,10 @@ mod tests {
         }
         let error = refused("vault-b\"]", "vault-c\"]");
         assert!(error.to_string().contains("there are: vault-a, vault-b"), "{error}");
-        let error = refused("path = \"pool/d1\"", "path = \"kinetic://host/wwn\"");
-        assert!(error.to_string().contains("'kinetic' is no known kind"), "{error}");
+        let error = refused("path = \"pool/d1\"", "path = \"rados://pool/d1\"");
+        assert!(error.to_string().contains("'rados' is no known kind"), "{error}");
+        let error = refused("path = \"pool/d1\"", "path = \"kinetic://host\"");
+        assert!(error.to_string().contains("key-file= is missing"), "{error}");
         let error = refused("id = 1\n", "id = 0\n");
         assert!(error.to_string().contains("drive 0 is there twice"), "{error}");
         let error = refused("up_to = \"1GiB\"", "up_to = \"1KiB\"");
