@@ -7,7 +7,7 @@ use base::{ByteCount, ClassId, DriveGroup, FileId, StripeCode};
 use blob::BlobFault;
 use catalogue::Counter;
 use pool::DriveSpace;
-use session::{FreeSpace, Limits};
+use session::FreeSpace;
 
 use crate::{ArchiveError, Ground, HealthProblem, LeavingCause};
 
@@ -66,25 +66,16 @@ impl Ground {
     }
 
     /// A put failed with this, of so many bytes, if that is known: if it was for want of room, files may
-    /// leave. What is told of it: that room is being made, if it is, and the file fits then.
+    /// leave. What is told of it: that room is being made, if it is, and the file can fit at all.
     pub fn tell_of_lack(&self, error: ArchiveError, length: Option<ByteCount>) -> ArchiveError {
         let size = match &error {
             ArchiveError::TooLittleRoom { size, .. } => *size,
             ArchiveError::PoolFull => length.unwrap_or_default(),
             _ => return error,
         };
-        let comes = self.leaving.room_comes() && self.fits_above_low_water(size);
+        let comes = self.leaving.room_comes() && self.blob_room_in_all().takes(size);
         self.leaving.tell(LeavingCause::PutRefused(size));
         if comes { ArchiveError::RoomIsBeingMade { size } } else { error }
-    }
-
-    /// Whether a put of this size fits in a pool whose files have left as far as they do for a put. By what
-    /// the drives hold in all: it may be less if other things stand on them.
-    fn fits_above_low_water(&self, size: ByteCount) -> bool {
-        let in_all = self.blob_room_in_all();
-        let low = self.settings.pool.water.map_or(ByteCount(0), |water| Limits::new(in_all.all, water).low);
-        let with_what_is_left_to_puts = self.blob_room(|drive| drive.capacity.0).all;
-        in_all.takes(size) && size.0 <= with_what_is_left_to_puts.0.saturating_sub(low.0)
     }
 
     fn takes_file(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {
