@@ -116,7 +116,7 @@ planted_bugs_are_found! {
     retried_sync: RetriedSync in Syncs at 1,
     early_release: EarlyRelease in Repack at 1,
     unchecked_label: UncheckedLabel in Robot at 94,
-    // OverwriteTorn: no world is known that finds it since network drives came (it was 35 of Drills).
+    torn_blocks_written_over: OverwriteTorn in Drills at 337,
     double_commit_after_a_lost_answer: DoubleCommit in Paths at 1,
     double_commit_of_a_part: DoubleCommit in Parts at 1,
     removed_before_it_is_written_anew: EarlyRemoved in Pool at 7,
