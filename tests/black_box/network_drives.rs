@@ -123,12 +123,27 @@ fn a_pool_of_network_drives_lives_through_kills_of_drives_and_server() {
     instance.stop();
 }
 
+/// Flips a bit of the value that was written last, as earlier ones may not be in use any more.
+fn spoil(directory: &Path, value: &[u8]) -> bool {
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    for path in files.filter(|path| path.is_file()) {
+        let mut found = fs::read(&path).unwrap();
+        if let Some(at) = found.windows(value.len()).rposition(|window| window == value) {
+            found[at] ^= 1;
+            fs::write(&path, found).unwrap();
+            return true;
+        }
+    }
+    false
+}
+
 #[test]
-fn kist_kinetic_puts_gets_lists_pushes_and_scans() {
+fn kist_kinetic_puts_gets_lists_pushes_and_finds_damage() {
     let root = tempfile::tempdir().unwrap();
     let key = root.path().join("drive.key");
     fs::write(&key, "between the two").unwrap();
-    let (one, two) = (Served::new(root.path().join("one"), &key), Served::new(root.path().join("two"), &key));
+    let (mut one, two) =
+        (Served::new(root.path().join("one"), &key), Served::new(root.path().join("two"), &key));
     let ask = |drive: &Served, words: &[&str]| {
         let mut all = vec!["kinetic", "--key-file", key.to_str().unwrap(), words[0], &drive.address];
         all.extend(&words[1..]);
@@ -172,6 +187,13 @@ fn kist_kinetic_puts_gets_lists_pushes_and_scans() {
         assert!(out.contains("4 keys") && out.contains("0 damaged"), "{out}");
     }
     ask(&one, &["flush"]).exits(0);
+    one.kill();
+    assert!(spoil(&one.directory, &held) || spoil(&one.directory.join("segments"), &held), "it is there");
+    one.start();
+    for read in [&["scan"][..], &["scan", "--read"]] {
+        let out = ask(&one, read).exits(7).out;
+        assert!(out.contains("1 damaged"), "{out}");
+    }
     let log = ask(&one, &["log", "--json"]).exits(0).json();
     assert!(log["capacity"]["nominal_bytes"].as_u64().unwrap() > 0);
     ask(&one, &["erase", "--pin-file", key.to_str().unwrap()]).exits(2).says(&["--yes"]);

@@ -9,7 +9,7 @@ mod serving;
 use std::time::Duration;
 
 use base::{BlobId, DriveId, Uuid};
-use drive::ExtentId;
+use drive::{ExtentId, ObjectDrive};
 use kinetic::Identity;
 use kinetic::client::ClientSettings;
 use kinetic_client::LinkSettings;
@@ -41,6 +41,22 @@ fn fresh() -> (Served, KineticDrive) {
     place(&served).format(INSTANCE, ID, false).unwrap();
     let drive = open(&served);
     (served, drive)
+}
+
+/// Requests for which something is waited that comes by itself.
+const ROUNDS_MAX: u32 = 20_000;
+
+/// Keys on the drive, once what was given up is removed: that is asked for when its last user lets it go, on
+/// whichever thread.
+fn count_at_rest(served: &Served, drive: &dyn ObjectDrive, awaited: usize) -> usize {
+    let count = || served.drive(|drive| drive.count());
+    for _ in 0..ROUNDS_MAX {
+        drive.status().unwrap();
+        if count() == awaited {
+            break;
+        }
+    }
+    count()
 }
 
 fn extent(blob: u64, shard: u8) -> ExtentId {
