@@ -10,6 +10,7 @@
 mod desk;
 mod frames;
 mod link;
+mod named;
 mod pin;
 mod run;
 mod settings;
@@ -18,6 +19,7 @@ mod trust;
 
 pub use desk::{Answered, CallError, Work};
 pub use link::Link;
+pub use named::{SECRET_BYTES_MAX, SecretError, read_secret, with_port};
 pub use pin::{PIN_WITHIN, pin};
 pub use settings::{
     BACK_OFF_MAX, BACK_OFF_MIN, BACKLOG_MAX, CONNECT_WITHIN, DOWN_PATIENCE, LinkSettings, PATIENCE,

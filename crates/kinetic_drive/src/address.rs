@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use kinetic_client::with_port;
+
 /// The most addresses of one drive.
 pub const ADDRESSES_MAX: usize = 8;
 /// The identity that a drive knows if nobody changed that.
@@ -98,23 +100,6 @@ impl KineticAddress {
 
     pub(crate) fn trust(&self) -> Option<&Path> {
         self.trust.as_deref()
-    }
-}
-
-fn with_port(host: &str, port: u16) -> Option<String> {
-    let host = host.to_ascii_lowercase();
-    let is_plain = |host: &str| {
-        !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b))
-    };
-    // The colons of an address of IPv6 stand in brackets.
-    let behind = host.rfind(']').map_or(0, |at| at + 1);
-    match host.get(behind..)?.split_once(':') {
-        Some((_, given)) => {
-            let number: u16 = given.parse().ok().filter(|number| *number > 0)?;
-            let name = host.get(..host.len() - given.len() - 1)?;
-            is_plain(name).then(|| format!("{name}:{number}"))
-        }
-        None => is_plain(&host).then(|| format!("{host}:{port}")),
     }
 }
 

@@ -1,8 +1,7 @@
 //! A Kinetic drive before it is opened: what is there, and making a pool drive of it.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use bytes::Bytes;
 use drive::{DriveOpenError, Stamp, StampRefusal, decode_stamp, encode_stamp};
 use kinetic::client::ClientSettings;
 use kinetic::{Answer, Identity, Request, StatusCode};
-use kinetic_client::{Answered, CallError, Link, LinkSettings, Trust};
+use kinetic_client::{Answered, CallError, Link, LinkSettings, SecretError, Trust, read_secret};
 
 use crate::address::KineticAddress;
 use crate::inner::{self, Inner, Refused};
@@ -20,8 +19,6 @@ use crate::read::keys_of;
 
 /// How long a drive may take to be reached when it is opened.
 pub const OPEN_WITHIN: Duration = Duration::from_secs(10);
-/// The longest key of an identity.
-const KEY_BYTES_MAX: u64 = 1024;
 
 /// A Kinetic drive that may be, or become, a drive of the pool.
 #[derive(Clone, Debug)]
@@ -36,22 +33,19 @@ impl KineticPlace {
     /// # Errors
     /// [`DriveOpenError::Io`] if one of the files cannot be read.
     pub fn new(address: &KineticAddress) -> Result<Self, DriveOpenError> {
-        let path = address.key_file();
-        let failed = |source| DriveOpenError::Io { path: path.to_owned(), operation: "reading", source };
-        let mut key = Vec::new();
-        File::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut key)).map_err(failed)?;
-        let key = key.trim_ascii_end();
+        let failed =
+            |path: &Path, source| DriveOpenError::Io { path: path.to_owned(), operation: "reading", source };
+        let key = read_secret(address.key_file()).map_err(|error| match error {
+            SecretError::Io { path, source } => failed(&path, source),
+            error => failed(address.key_file(), io::Error::other(error)),
+        })?;
         let mut settings = LinkSettings::new(
             address.addresses().to_vec(),
-            ClientSettings::new(Identity(address.identity()), key),
+            ClientSettings::new(Identity(address.identity()), key.bytes()),
         );
         if let Some(trust) = address.trust() {
             let read = Trust::read(trust);
-            settings.trust = Some(read.map_err(|error| DriveOpenError::Io {
-                path: trust.to_owned(),
-                operation: "reading",
-                source: io::Error::other(error),
-            })?);
+            settings.trust = Some(read.map_err(|error| failed(trust, io::Error::other(error)))?);
         }
         Ok(Self::with(address.to_string(), settings))
     }

@@ -85,12 +85,12 @@ pub fn files(number: u64) -> String {
     plural(number, "file")
 }
 
-/// `1 tape`, `2 tapes`, `2 copies`, `2 indexes`.
+/// `1 tape`, `2 tapes`, `2 copies`, `2 keys`, `2 indexes`.
 pub fn plural(number: u64, noun: &str) -> String {
     let (stem, ending) = match (number, noun.strip_suffix('y')) {
         (1, _) => (noun, ""),
-        (_, Some(stem)) => (stem, "ies"),
-        (_, None) => (noun, if noun.ends_with('x') { "es" } else { "s" }),
+        (_, Some(stem)) if !stem.ends_with(['a', 'e', 'o', 'u']) => (stem, "ies"),
+        _ => (noun, if noun.ends_with('x') { "es" } else { "s" }),
     };
     format!("{} {stem}{ending}", count(number))
 }
@@ -257,6 +257,7 @@ mod tests {
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(files(1), "1 file");
         assert_eq!(plural(2, "index"), "2 indexes");
+        assert_eq!((plural(1, "key"), plural(4, "key")), ("1 key".to_owned(), "4 keys".to_owned()));
         assert_eq!(shortened("reading füße", 12), "reading füße");
         assert_eq!(shortened("reading füße fails", 12), "reading f...");
         assert_eq!(encode_path("/a b/ü\0?"), "/a%20b/%C3%BC%00%3F");

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use drive_server::Server;
 use kinetic::client::{BatchOutcome, Options};
-use kinetic::{Answer, Change, Request, StatusCode, Synchronization};
+use kinetic::{Change, Request, StatusCode, Synchronization};
 
-use crate::wire::{Wire, a_put, get, noise, put, settings, store};
+use crate::wire::{Wire, a_put, noise, put, settings, store, value};
 
 const STORE: &str = "KIST_TEST_DRIVE_STORE";
 
@@ -51,17 +51,6 @@ impl Program {
     fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-    }
-}
-
-fn value(wire: &mut Wire, key: &str) -> Option<bytes::Bytes> {
-    let response = wire.call(get(key));
-    match response.answer {
-        Answer::Entry(entry) => Some(entry.value),
-        _ => {
-            assert_eq!(response.status.code, StatusCode::NotFound);
-            None
-        }
     }
 }
 

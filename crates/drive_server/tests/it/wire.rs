@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use drive_server::{Server, Settings};
 use kinetic::client::{BatchOutcome, BatchTicket, Client, ClientSettings, EndReason, Event, Options, Ticket};
 use kinetic::{
-    Algorithm, Change, Delete, FrameLimits, FrameReader, Identity, KeyRange, Metadata, Progress, Put,
+    Algorithm, Answer, Change, Delete, FrameLimits, FrameReader, Identity, KeyRange, Metadata, Progress, Put,
     Request, Response, StatusCode, Synchronization, crc32c_tag,
 };
 use valuelog::{Layout, Place, ValueLog};
@@ -284,6 +284,18 @@ pub fn range(start: &str, end: &str, most: u32) -> KeyRange {
         end_inclusive: true,
         max_returned: most,
         reverse: false,
+    }
+}
+
+/// The value of a key, if it is there.
+pub fn value(wire: &mut Wire, key: &str) -> Option<Bytes> {
+    let response = wire.call(get(key));
+    match response.answer {
+        Answer::Entry(entry) => Some(entry.value),
+        _ => {
+            assert_eq!(response.status.code, StatusCode::NotFound);
+            None
+        }
     }
 }
 

@@ -8,16 +8,14 @@ use base::ByteCount;
 use config::Size;
 use drive_server::{Clients, MakeError, Server, Settings, StartError, TlsFiles, place_of};
 use kinetic::server::DeviceState;
-use kinetic::{Acl, ClusterVersion, Secret};
+use kinetic::{Acl, ClusterVersion};
 use kinetic_client::Trust;
 use terminal::{Exit, Failure, Outcome, output};
 use valuelog::{FormatError, OpenError, ValueLog};
 
 use crate::cli::Common;
+use crate::commands::kinetic_at::secret;
 use crate::{serve, stop};
-
-/// The longest key that is read.
-const KEY_BYTES_MAX: usize = 4096;
 
 /// Arguments of `format`.
 #[derive(clap::Args, Debug)]
@@ -104,14 +102,7 @@ pub fn format(args: &FormatArgs, common: &Common) -> Outcome {
     let mut first = DeviceState::factory();
     first.cluster_version = ClusterVersion(args.cluster_version);
     if let Some(file) = &args.key_file {
-        let key = std::fs::read(file)
-            .map_err(|error| Failure::new(Exit::NotFound, format!("{}: {error}", file.display())))?;
-        let key = key.strip_suffix(b"\n").unwrap_or(&key);
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            let what = format!("{}: a key has 1 to {KEY_BYTES_MAX} bytes", file.display());
-            return Err(Failure::usage(what));
-        }
-        first.acls = vec![Acl { key: Secret::new(key.to_vec()), ..Acl::factory() }];
+        first.acls = vec![Acl { key: secret(file)?, ..Acl::factory() }];
     }
     let room = args.size.map(|size| ByteCount(size.0.0));
     let made = drive_server::format(&place_of(&args.path), room, args.replace, &first);

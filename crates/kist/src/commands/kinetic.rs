@@ -549,11 +549,6 @@ fn read_one(drive: &Reached, key: &Bytes, scanned: &mut Scanned) -> Outcome {
     Ok(())
 }
 
-/// `1 key`, `2 keys`.
-fn keys_of(count: u64) -> String {
-    if count == 1 { "1 key".to_owned() } else { format!("{} keys", text::count(count)) }
-}
-
 fn told(drive: &Reached, args: &ScanArgs, scanned: &Scanned, common: &Common) -> Outcome {
     if common.json {
         let damaged: Vec<Value> =
@@ -568,7 +563,7 @@ fn told(drive: &Reached, args: &ScanArgs, scanned: &Scanned, common: &Common) ->
         for (key, why) in &scanned.damaged {
             output::line(&format!("{}: {why}", shown(key)))?;
         }
-        let mut said = format!("{}: {}", drive.name, keys_of(scanned.keys));
+        let mut said = format!("{}: {}", drive.name, text::plural(scanned.keys, "key"));
         if args.read {
             said.push_str(&format!(", {}", text::size(scanned.bytes)));
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use kinetic::{Acl, Identity, Permission, Priority, Request, Scope, Secret, SecurityChange};
+use kinetic::{Acl, Identity, Permission, Priority, Request, Scope, SecurityChange};
 use serde::Deserialize;
 use serde_json::json;
 use terminal::{Failure, Outcome, output, text};
@@ -101,7 +101,7 @@ fn acl(list: &ListFile) -> Result<Acl, String> {
         Some(number) => Priority::from_number(number).ok_or("a priority is 1 to 9")?,
     };
     let key = secret(&list.key_file).map_err(|failure| failure.message)?;
-    Ok(Acl { identity: Identity(list.identity), key: Secret::new(key), scopes, max_priority })
+    Ok(Acl { identity: Identity(list.identity), key, scopes, max_priority })
 }
 
 fn scope(scope: &ScopeFile) -> Result<Scope, String> {

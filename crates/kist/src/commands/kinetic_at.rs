@@ -1,21 +1,16 @@
 //! Which network drive is meant, who asks, and what is said of answers. Keys as text.
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 use kinetic::client::ClientSettings;
-use kinetic::{ClusterVersion, Identity, PORT, Request, Response, Status, StatusCode, TLS_PORT};
-use kinetic_client::{CallError, Link, LinkSettings, Trust};
+use kinetic::{Acl, ClusterVersion, Identity, PORT, Request, Response, Secret, Status, StatusCode, TLS_PORT};
+use kinetic_client::{CallError, Link, LinkSettings, SecretError, Trust, read_secret, with_port};
 use terminal::{Exit, Failure, Outcome};
 
 use crate::cli::Common;
 
-/// The key that everybody knows: of identity 1 of a drive that is new or was erased.
-const NEW_DRIVE_KEY: &[u8] = b"asdfasdf";
-/// The longest file with a key or a PIN.
-const SECRET_BYTES_MAX: u64 = 4096;
 /// How long a drive is waited for.
 const OPEN_WITHIN: Duration = Duration::from_secs(15);
 
@@ -47,11 +42,16 @@ impl Access {
     pub fn settings(&self, drive: &str, common: &Common) -> Outcome<LinkSettings> {
         let key = match &common.connection.key_file {
             Some(file) => secret(file)?,
-            None => Bytes::from_static(NEW_DRIVE_KEY),
+            None => Acl::factory().key,
         };
-        let addresses =
-            drive.split(',').map(|one| with_port(one, self.tls)).collect::<Outcome<Vec<String>>>()?;
-        let mut settings = LinkSettings::new(addresses, ClientSettings::new(Identity(self.identity), &key));
+        let port = if self.tls { TLS_PORT } else { PORT };
+        let address = |one| {
+            let wrong = || Failure::usage(format!("'{one}' is no address of a drive: HOST, or HOST:PORT"));
+            with_port(one, port).ok_or_else(wrong)
+        };
+        let addresses = drive.split(',').map(address).collect::<Outcome<Vec<String>>>()?;
+        let client = ClientSettings::new(Identity(self.identity), key.bytes());
+        let mut settings = LinkSettings::new(addresses, client);
         if self.tls {
             let Some(ca) = &common.connection.trust.ca else {
                 let message = "--tls needs --ca FILE: the drive's own certificate, or the authority that \
@@ -149,48 +149,12 @@ pub fn unanswered(drive: &str, error: &CallError) -> Failure {
     Failure::new(exit, format!("{drive}: {error}"))
 }
 
-/// Bytes of a file that holds a key or a PIN; an end of line at its end is none of it.
-pub fn secret(file: &Path) -> Outcome<Bytes> {
-    let length = fs::metadata(file).map_err(|error| Failure::io("reading", file, &error))?.len();
-    if length > SECRET_BYTES_MAX {
-        let message = format!("{} is no file of a key or PIN: it has more than 4 KiB", file.display());
-        return Err(Failure::usage(message));
-    }
-    let mut bytes = fs::read(file).map_err(|error| Failure::io("reading", file, &error))?;
-    while bytes.last().is_some_and(|last| matches!(last, b'\n' | b'\r')) {
-        bytes.pop();
-    }
-    if bytes.is_empty() {
-        return Err(Failure::usage(format!("{} is empty", file.display())));
-    }
-    Ok(bytes.into())
-}
-
-/// `HOST` or `HOST:PORT`, `[v6]` or `[v6]:PORT`.
-fn with_port(text: &str, is_tls: bool) -> Outcome<String> {
-    let wrong = || Failure::usage(format!("'{text}' is no address of a drive: HOST, or HOST:PORT"));
-    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => (format!("[{host}]"), None),
-        Some((host, port)) => (format!("[{host}]"), Some(port.strip_prefix(':').ok_or_else(wrong)?)),
-        None => match text.split_once(':') {
-            None => (text.to_owned(), None),
-            Some((host, port)) => (host.to_owned(), Some(port)),
-        },
-    };
-    let port = match port {
-        None => {
-            if is_tls {
-                TLS_PORT
-            } else {
-                PORT
-            }
-        }
-        Some(port) => port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
-    };
-    if host.is_empty() || host == "[]" || host.contains('/') {
-        return Err(wrong());
-    }
-    Ok(format!("{host}:{port}"))
+/// The key or PIN that a file holds.
+pub fn secret(file: &Path) -> Outcome<Secret> {
+    read_secret(file).map_err(|error| match error {
+        SecretError::Io { path, source } => Failure::io("reading", &path, &source),
+        error => Failure::usage(error.to_string()),
+    })
 }
 
 /// A key for people: what cannot be seen, and backslashes, as `\xNN`.
@@ -245,19 +209,6 @@ mod tests {
         assert_eq!(parse_bytes("é").unwrap(), "é".as_bytes(), "what a terminal sends is taken as it is");
         for wrong in ["\\", "\\x", "\\x1", "\\xg0", "a\\b"] {
             assert!(parse_bytes(wrong).unwrap_err().contains(wrong), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn addresses_have_the_usual_ports() {
-        let plain = |text| with_port(text, false).ok();
-        assert_eq!(plain("d1").as_deref(), Some("d1:8123"));
-        assert_eq!(with_port("d1", true).unwrap(), "d1:8443");
-        assert_eq!(plain("d1:9").as_deref(), Some("d1:9"));
-        assert_eq!(plain("[::1]").as_deref(), Some("[::1]:8123"));
-        assert_eq!(plain("[::1]:9").as_deref(), Some("[::1]:9"));
-        for wrong in ["", ":9", "d1:", "d1:0", "d1:65536", "::1", "[]", "[::1]9", "http://d1"] {
-            assert_eq!(plain(wrong), None, "{wrong}");
         }
     }
 

@@ -76,7 +76,7 @@ impl SetArgs {
 pub fn set(drive: &Reached, args: &SetArgs, common: &Common) -> Outcome {
     let pin = |file: &Option<PathBuf>| match file {
         None => Ok(Secret::default()),
-        Some(file) => secret(file).map(Secret::new),
+        Some(file) => secret(file),
     };
     let (old, new) = (pin(&args.old_file)?, pin(&args.new_file)?);
     let change = match args.which.as_str() {
@@ -125,7 +125,7 @@ fn done(
         PinOperation::Erase | PinOperation::SecureErase => PIN_WITHIN,
         PinOperation::Lock | PinOperation::Unlock => LOCK_WITHIN,
     };
-    let answer = pin(&settings, operation, Secret::new(secret(file)?), within);
+    let answer = pin(&settings, operation, secret(file)?, within);
     let response = answer.map_err(|error| unanswered(drive, &error))?;
     if !response.status.is_success() {
         return Err(refused(drive, "PIN operation", &response.status));
